@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -14,12 +17,12 @@ import yaml
 from border.jvms import JvmProcess, Running
 from evidence.printable import plain, plain_lines
 from sizing.core.compact_names import fold
-from sizing.review.command import review
+from sizing.review.command import bounded, review
 from sizing.review.found_inventory import FoundProcess, documents, inventory_from
 from sizing.review.judging import Judgement
 from sizing.review.kinds import SIGNS, parts_of
 from sizing.review.page import page
-from sizing.review.processes import ReviewedMachine, processes_of
+from sizing.review.processes import ReviewedMachine, RunningProcess, processes_of
 from sizing.review.reading import ReviewError
 from sizing.review.showing import markdown, text
 
@@ -29,6 +32,12 @@ _NONE: Final[Mapping[str, str]] = {}
 _KERNEL: Final = "sysctl.conf"
 #: What a value that nobody writes by mistake may end in: the others are reviewed all the same.
 _ODD: Final = (ValueError, LookupError, RecursionError, OverflowError)
+#: What the files of one process, and all of one host, may take: a host must not keep the others waiting.
+_PROCESS_S: Final = 20
+_HOST_S: Final = 60
+
+#: What is said of the files of a process, of what in them nothing is, and the processes that they make.
+_Reviewed = tuple[Sequence[Judgement], Sequence[str], Sequence[RunningProcess]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,31 +72,34 @@ def write(folder: Path, hosts: Mapping[str, Running], missing: Mapping[str, str]
     found: list[FoundProcess] = []
     judged: list[tuple[str, Judgement]] = []
     others: list[str] = []
-    seen: dict[tuple[object, ...], tuple[Sequence[Judgement], Sequence[str]]] = {}
+    seen: dict[tuple[object, ...], _Reviewed] = {}
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for host, runs in hosts.items():
         machine = ReviewedMachine(max(1, runs.cores), max(256, runs.memory_kib >> 10))
+        left: float = _HOST_S
         place = folder / FILES / _name(host)
-        kernel = "".join(f"{key} = {value}\n" for key, value in runs.kernel.items())
-        sources = {name: dict(_files(one)) for name, one in _named(runs.processes)}
-        sources |= {"": {_KERNEL: kernel}} if kernel and runs.processes else {}
-        for (name, files), one in zip(sources.items(), [*runs.processes, None], strict=False):
+        for (name, files), one in zip(_sources(runs).items(), [*runs.processes, None], strict=False):
             paths = [_written(place / name / file, content) for file, content in files.items()]
             what = f"{host} {name}".strip()
             same = (tuple(files.items()), machine.cores, machine.memory_mib)
+            begun = sum(os.times()[2:4])
             try:
                 if same not in seen:
-                    judged_first, left = review(paths, machine.cores, machine.memory_mib)
-                    seen[same] = (judged_first, [_short(word, place / name) for word in left])
-                others += [f"{what}: {word}" for word in seen[same][1]]
-                processes = processes_of([part for path in paths for part in parts_of(path)]) if one else []
+                    if left <= 0:
+                        raise ReviewError("the others of its host took too long; review its files alone")
+                    seconds = math.ceil(min(_PROCESS_S, left))
+                    seen[same] = bounded(partial(_reviewed, paths, machine, place / name), seconds)
             except ReviewError as error:
                 others.append(f"{what}: {_short(str(error), place / name)}")
                 continue
             except _ODD as error:
                 others.append(f"{what}: its files are none that can be reviewed ({type(error).__name__})")
                 continue
-            judgements = [_at(judgement, what) for judgement in seen[same][0]]
+            finally:
+                left -= sum(os.times()[2:4]) - begun  # of a core, by the processes that read
+            of_first, words, processes = seen[same]
+            others += [f"{what}: {word}" for word in words]
+            judgements = [_at(judgement, what) for judgement in of_first]
             judged += [(what, judgement) for judgement in judgements]
             found += [
                 FoundProcess(host, name, one.main, tuple(one.ports), machine, process, judgement)
@@ -102,13 +114,29 @@ def write(folder: Path, hosts: Mapping[str, Running], missing: Mapping[str, str]
             others.append(f"{host}: no REST proxy, mirror or Streams application runs")
     others += [f"{plain(host)}: {why}" for host, why in missing.items()]
     try:
-        _write_inventory(folder / INVENTORY, found)
+        for file, content in bounded(partial(_inventory, found)).items():
+            _written(folder / INVENTORY / file, content)
+    except ReviewError as error:
+        others.append(f"no inventory was made: {error}")
     except _ODD as error:
         others.append(f"no inventory was made: a value is none that can be planned ({type(error).__name__})")
     report = FoundReport(tuple(_ordered(_folded(judged))), tuple(others))
     _written(folder / "review.md", plain_lines(markdown(report.judgements, report.others)) + "\n")
     _written(folder / "review.html", plain_lines(page(report.judgements, report.others)))
     return report
+
+
+def _sources(runs: Running) -> dict[str, dict[str, str]]:
+    """Return the files of each process by its name, and those of the host by none."""
+    sources = {name: dict(_files(one)) for name, one in _named(runs.processes)}
+    kernel = "".join(f"{key} = {value}\n" for key, value in runs.kernel.items())
+    return sources | ({"": {_KERNEL: kernel}} if kernel and runs.processes else {})
+
+
+def _reviewed(paths: Sequence[Path], machine: ReviewedMachine, folder: Path) -> _Reviewed:
+    judgements, others = review(paths, machine.cores, machine.memory_mib)
+    processes = processes_of([part for path in paths for part in parts_of(path)])
+    return judgements, [_short(word, folder) for word in others], processes
 
 
 def _files(one: JvmProcess) -> Iterator[tuple[str, str]]:
@@ -198,9 +226,10 @@ def _ordered(judgements: Iterator[Judgement]) -> list[Judgement]:
     return sorted(judgements, key=worth)
 
 
-def _write_inventory(folder: Path, found: Sequence[FoundProcess]) -> None:
+def _inventory(found: Sequence[FoundProcess]) -> dict[str, str]:
+    """Return the files of an inventory that plans what was found, by their names."""
+    files = {}
     for name, content, remarks in documents(inventory_from(found)):
         above = "".join(f"# {plain(remark)}\n" for remark in remarks)
-        _written(
-            folder / name, above + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110)
-        )
+        files[name] = above + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110)
+    return files

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import lru_cache
 
 
 def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:
     """Return the known name that is most like ``name``, at least ``alike`` (0 to 1) of it; else None."""
+    return _nearest(name, tuple(known), alike)
+
+
+# A plan is made several times of the same keys.
+@lru_cache(maxsize=4_096)
+def _nearest(name: str, known: tuple[str, ...], alike: float) -> str | None:
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=alike)), None)

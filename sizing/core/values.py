@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sizing.core.settings import Sheet
+
+#: The largest number that Java has, and that this kit computes with: a larger one is none that is meant.
+LONG: Final = 2**63 - 1
 
 
 def value_of(sheet: Sheet, key: str) -> str:
@@ -12,15 +17,13 @@ def value_of(sheet: Sheet, key: str) -> str:
 
 def int_or_zero(value: object) -> int:
     """Return a value as a number, 0 when it is none."""
-    try:
-        return int(str(value))
-    except ValueError:
-        return 0
+    return int_or_none(value) or 0
 
 
 def int_or_none(value: object) -> int | None:
-    """Return a whole number that a person wrote for a key; None where it is none."""
+    """Return a whole number that a person wrote for a key; None where it is none, or beyond all bounds."""
     try:
-        return int(str(value)) if value is not None else None
+        number = int(str(value)) if value is not None else None
     except ValueError:
         return None
+    return number if number is None or abs(number) <= LONG else None

@@ -41,7 +41,7 @@ _READ: Final = (
 _ONE_OF: Final = {"by_duration:[Pp]*": "by_duration:PT1H"}
 _LIKE: Final = 0.85
 #: What a component gets from elsewhere when it starts, by its config.providers.
-_INDIRECT: Final = re.compile(r"\$\{[^}:]+:[^}]*\}")
+_INDIRECT: Final = re.compile(r"\$\{[^{}:]+:[^{}]*\}")
 _NUMBER: Final = re.compile(r"[+-]?\d+")
 _DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 

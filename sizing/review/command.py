@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
+from evidence.bounds import TooMuchError, in_bounds
 from evidence.nearest import nearest
 from sizing.core.inventory import Inventory
 from sizing.core.variables import Strict, read_model
@@ -20,6 +21,14 @@ from sizing.review.neighbours import judge_balancer, judge_kernel
 from sizing.review.processes import TITLES, ReviewedMachine, processes_of, with_their_files
 from sizing.review.reading import ReviewError
 from sizing.review.showing import markdown, text
+
+T = TypeVar("T")
+
+#: Processes of one call, each of which is planned some twenty times: a flow of MirrorMaker 2 is one.
+_MOST: Final = 16
+#: What the review of configurations takes, twenty times over.
+_MEMORY: Final = 1 << 30
+_SECONDS: Final = 60
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,7 +51,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--full", action="store_true", help="also keys that are as planned, and notes")
     options = parser.parse_args(arguments)
     try:
-        judgements, others = review(options.files, options.cores, options.memory_mib, options.workload)
+        judgements, others = bounded(
+            lambda: review(options.files, options.cores, options.memory_mib, options.workload)
+        )
     except ReviewError as error:
         print(error, file=sys.stderr)
         return 2
@@ -52,6 +63,18 @@ def main(arguments: Sequence[str]) -> int:
         shown = text if options.format == "text" else markdown
         print(shown(judgements, others, full=options.full))
     return 1 if any(f.severity == "error" for one in judgements for f in one.findings) else 0
+
+
+def bounded(work: Callable[[], T], seconds: int = _SECONDS) -> T:
+    """Return what a part of a review returns, which has read what others wrote: from a process of its own.
+
+    Raises:
+        ReviewError: also when it takes more memory or time than a review does.
+    """
+    try:
+        return in_bounds(work, _MEMORY, seconds)
+    except TooMuchError as error:
+        raise ReviewError(f"the review {error}; leave out a file that is no configuration") from error
 
 
 def review(
@@ -79,7 +102,12 @@ def review(
     asked = {f"--workload {name}" for name in said}
     asked |= {"--cores"} if cores else set()
     asked |= {"--memory-mib"} if memory_mib else set()
-    found = _once(judge(one, machine, frozenset(asked)) for one in processes)
+    if left := processes[_MOST:]:
+        others.append(
+            f"{left[0].where}, and what follows: {_MOST} processes are reviewed at once, and {len(left)} are "
+            "left; review fewer files"
+        )
+    found = _once(judge(one, machine, frozenset(asked)) for one in processes[:_MOST])
     for part in parts:
         if part.kind == "sysctl":
             found.append(judge_kernel(part, machine))

@@ -24,6 +24,8 @@ _SCALE: Final = {
 }
 
 
+#: More than a host has is no limit.
+_NUMBER: Final = r"\d{1,18}(?:\.\d{1,18})?"
 _Maps = Mapping[str, Any]
 
 
@@ -126,10 +128,10 @@ def _text(value: Any) -> str:
 
 def _limits(node: Mapping[Any, Any], where: str) -> dict[str, Value]:
     found = {}
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", _limit(node, "mem_limit", "memory").lower())
+    match = re.fullmatch(rf"({_NUMBER})\s*([a-z]*)", _limit(node, "mem_limit", "memory").lower())
     if match and match[2] in _SCALE:
         found["MemoryMax"] = Value(f"{int(float(match[1]) * _SCALE[match[2]]) >> 20}M", where)
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(m?)", _limit(node, "cpus", "cpus") or _limit(node, "", "cpu"))
+    match = re.fullmatch(rf"({_NUMBER})(m?)", _limit(node, "cpus", "cpus") or _limit(node, "", "cpu"))
     if match:
         found["CPUQuota"] = Value(f"{float(match[1]) * (0.1 if match[2] else 100):.0f}%", where)
     return found

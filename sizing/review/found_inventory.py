@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from sizing.core.findings import Finding
 from sizing.inventory.clusters import same_cluster, servers
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.variables import ready_topic
@@ -113,8 +114,12 @@ def inventory_from(found: Sequence[FoundProcess]) -> FoundInventory:
 def _planned(made: FoundInventory, one: FoundProcess) -> dict[str, Any]:
     """Return the variables that plan a process, with those of its values that a plan takes."""
     own = {}
+    errors: dict[str, list[Finding]] = {}
+    for finding in one.judgement.findings if one.judgement else ():
+        for word in re.split(r"[^\w.-]+", finding.message) if finding.severity == "error" else ():
+            errors.setdefault(word, []).append(finding)
     for key, value in own_values(one.process).items():
-        if why := _left_out(one, key, value.text, value.place):
+        if why := _left_out(errors, key, value.text, value.place):
             made.remark(one.host, f"{one.name}: {why}")
         elif not _PLACES.search(key) and key not in one.process.unit:
             own[key] = value.text
@@ -122,7 +127,7 @@ def _planned(made: FoundInventory, one: FoundProcess) -> dict[str, Any]:
     return {k: v for k, v in planned.items() if k not in ("kafka_clusters", "host_cores", "host_memory_mib")}
 
 
-def _left_out(one: FoundProcess, key: str, text: str, place: str) -> str:
+def _left_out(errors: Mapping[str, Sequence[Finding]], key: str, text: str, place: str) -> str:
     """Return why a value stands in no inventory; empty where it does, or where Kedge decides it."""
     bare = key.partition(":")[2] or key
     if _PLACES.search(bare):
@@ -133,9 +138,8 @@ def _left_out(one: FoundProcess, key: str, text: str, place: str) -> str:
         return f"{bare} is left out: it is, or holds, a secret"
     if comes_later(text) or _TEMPLATE.search(bare + text):
         return f"{bare} is left out: {text} is put in by somebody else"
-    for finding in one.judgement.findings if one.judgement else ():
-        about = {bare, bare.rpartition(".")[2]} & {*re.split(r"[^\w.-]+", finding.message)}
-        if finding.severity == "error" and f"/{place}".endswith(f"/{finding.where}") and about:
+    for finding in (*errors.get(bare, ()), *errors.get(bare.rpartition(".")[2], ())):
+        if f"/{place}".endswith(f"/{finding.where}"):
             return f"{bare}={text} is left out: {finding.message}"
     return ""
 

@@ -7,7 +7,7 @@ without them is theirs. So no rule of a plan is written twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache, partial
@@ -83,6 +83,9 @@ _WORDS: Final = (
 _NEUTRAL: Final = 10
 #: Of a key that an application may have for itself: as like another as a slip of the pen makes it.
 _LIKE: Final = 0.9
+#: What a text is taken apart into, and of how many of these a key is that is looked for in it.
+_WORD: Final = re.compile(r"[\w.-]+|[^\w.-]")
+_MOST_WORDS: Final = 12
 #: Keys that name what reads more keys.
 _PLUGINS: Final = ("kafka.rest.resource.extension.class", "rest.servlet.initializor.classes")
 
@@ -144,10 +147,11 @@ def judge(
     asks = tuple(_asks(process, version, machine, asked, planned))
     rows = tuple(_rows(process, own, planned, documented, asks))
     plugged = any(key in own for key in _PLUGINS)
-    found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
-    found = [_commented(f, own) for f in found]
+    keys = _Keys(own)
+    found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own, keys), *_shown(own)]]
+    found = [_commented(f, own, keys) for f in found]
     found += check_limits(process, _settings(planned, process.kind))
-    placed = [_placed(process, own, f) for f in _ordered(found)]
+    placed = [_placed(process, own, f, keys) for f in _ordered(found)]
     return Judgement(
         _title(process),
         process.where,
@@ -179,11 +183,13 @@ def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Find
     return replace(finding, severity="note", message=f"{finding.message}, unless {other}", fix="")
 
 
-def _commented(finding: Finding, own: Mapping[str, Value]) -> Finding:
+def _commented(finding: Finding, own: Mapping[str, Value], keys: _Keys) -> Finding:
     """Say of a value with a comment behind it that the comment is a part of the value."""
-    key = next((key for key in own if _names(finding, key) and re.search(r"\s#", own[key].text)), None)
+    if finding.rule != "inventory.variable":
+        return finding
     fix = "write the comment on a line of its own: behind a value it is a part of it"
-    return replace(finding, fix=fix) if key and finding.rule == "inventory.variable" else finding
+    commented = any(re.search(r"\s#", own[key].text) for key in keys.named(finding))
+    return replace(finding, fix=fix) if commented else finding
 
 
 def _title(process: RunningProcess) -> str:
@@ -218,7 +224,7 @@ class _Plans:
         return make_plan(inventory_of(self.process, self.version, own, self.machine, alone=True))
 
 
-def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
+def _findings(plans: _Plans, own: Mapping[str, Value], keys: _Keys) -> Iterator[Finding]:
     """Yield the findings that today's values raise; of one that is put in later, those of its key alone."""
     said = {key: _masked(key, value.text) for key, value in own.items() if key not in plans.process.unit}
     told = {key: text for key, text in said.items() if not comes_later(text)}
@@ -233,7 +239,7 @@ def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
     found = raised()
     # A value that nothing would start with ends a plan before it has looked at the others.
     wrong = [f for f in found if f.rule == "inventory.variable"]
-    if refused := {key for key in told if any(_names(f, key) for f in wrong)}:
+    if refused := {key for f in wrong for key in keys.named(f)} & told.keys():
         told = {key: text for key, text in told.items() if key not in refused}
         found = raised()
     yield from found
@@ -243,8 +249,8 @@ def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
         unread = [f for f in later.findings if f.rule in _KEYS and _told(f) not in before]
     yield from unread
     # What is wrong with the value of a key that nothing reads does no harm.
-    idle = {key for key in refused if any(_names(f, key) for f in unread)}
-    yield from (f for f in wrong if not any(_names(f, key) for key in idle))
+    idle = {key for f in unread for key in keys.named(f)} & refused
+    yield from (f for f in wrong if not idle & set(keys.named(f)))
 
 
 def _told(finding: Finding) -> tuple[str, str]:
@@ -286,19 +292,39 @@ def _ordered(found: Sequence[Finding]) -> list[Finding]:
     return [f for severity in ("error", "warning", "note") for f in once.values() if f.severity == severity]
 
 
-def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding) -> Finding:
+def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding, keys: _Keys) -> Finding:
     """Return a finding in the words of a person who has files, at the place of the key that it is about."""
-    about = next((key for key in sorted(own, key=len, reverse=True) if _names(finding, key)), None)
-    where = own[about].place if about else process.where
+    about = max(keys.named(finding), key=len, default=None)
+    where = own[about].place if about is not None else process.where
     message, fix = finding.message, finding.fix
     for pattern, words in _WORDS:
         message, fix = re.sub(pattern, words, message).strip(), re.sub(pattern, words, fix).strip()
     return replace(finding, where=where, message=message, fix=fix)
 
 
-def _names(finding: Finding, key: str) -> bool:
-    pattern = rf"(?<![\w.-]){re.escape(key.removeprefix(PRODUCER))}(?![\w-]|\.\w)"
-    return any(re.search(pattern, text) for text in (finding.where, finding.message, finding.fix))
+class _Keys:
+    """Keys, found in the texts of findings by their words: to look for each key in each would not end."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._keys: Final[dict[str, list[str]]] = {}
+        for key in keys:
+            self._keys.setdefault(key.removeprefix(PRODUCER), []).append(key)
+        self._longest: Final = min(
+            _MOST_WORDS, max((len(_WORD.findall(key)) for key in self._keys), default=0)
+        )
+
+    def named(self, finding: Finding) -> list[str]:
+        """Return the keys that a finding names, as whole words."""
+        found: dict[str, None] = {}
+        for text in (finding.where, finding.message, finding.fix):
+            words = _WORD.findall(text)
+            for at in range(len(words)):
+                one = ""
+                for word in words[at : at + self._longest]:
+                    one += word
+                    named = self._keys.get(one) or self._keys.get(one.rstrip(".")) or []
+                    found |= dict.fromkeys(named)
+        return list(found)
 
 
 def _instances(plan: Plan) -> list[Any]:

@@ -68,10 +68,13 @@ class FileFindings:
 
 
 _IMAGE_VERSION: Final = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)")
-_COMPOSE: Final = re.compile(r"(?m)^\s*(?:- )?(services|spec|containers|image):")
-_HAPROXY: Final = re.compile(r"(?m)^\s*(?:frontend|backend|listen)\s+\S+")
-_SYSCTL: Final = re.compile(r"(?m)^\s*(?:net|vm|fs|kernel)\.[\w./-]+\s*=")
-_UNIT: Final = re.compile(r"(?m)^\[(?:Unit|Service|Install)\]\s*$")
+# Of one line each: what goes on over empty ones would be looked at from each of them.
+_COMPOSE: Final = re.compile(r"(?m)^[ \t]*(?:- )?(services|spec|containers|image):")
+_HAPROXY: Final = re.compile(r"(?m)^[ \t]*(?:frontend|backend|listen)[ \t]+\S")
+_SYSCTL: Final = re.compile(r"(?m)^[ \t]*(?:net|vm|fs|kernel)\.[\w./-]+[ \t]*=")
+_UNIT: Final = re.compile(r"(?m)^\[(?:Unit|Service|Install)\][ \t]*$")
+#: A kernel has a few for each of its network devices.
+_SYSCTL_KEYS: Final = 100_000
 #: What the command lines of mirrors have in them.
 MIRRORS: Final[Mapping[Kind, str]] = {
     "classic": r"kafka\.tools\.MirrorMaker\b|kafka-mirror-maker(?:\.sh)?\b",
@@ -84,7 +87,7 @@ MIRROR_MAINS: Final[Mapping[Kind, str]] = {
 }
 #: An application's own program with Kafka Streams on its class path, as Kafka's own programs have it too.
 _APPLICATION: Final = (
-    r"^(?!.*\s(?:kafka|org\.apache|io\.confluent)\.\w)(?:\S*/)?java\s.*\bkafka-streams-\d[\w.-]*\.jar\b"
+    r"^(?!.*\s(?:kafka|org\.apache|io\.confluent)\.\w)(?:\S*/)?java\s.*\bkafka-streams-\d[\w.-]{0,60}\.jar\b"
 )
 # A build of another's program has a place of its own, and is asked for first.
 _MAIN: Final = {
@@ -144,7 +147,7 @@ def parts_of(path: Path) -> list[FileFindings]:
         return [_of_unit(text, name)]
     lines = [line for line in text.split("\n") if line.strip() and line.strip()[0] not in "#!;"]
     if len(_SYSCTL.findall(text)) * 2 >= len(lines):
-        return [FileFindings("sysctl", name, properties(text, name))]
+        return [FileFindings("sysctl", name, properties(text, name, _SYSCTL_KEYS))]
     if commands := list(_commands(text, name)):
         variables = assignments(text, name)
         return [_of_command(value, variables, name) for value in commands]
@@ -240,8 +243,8 @@ def _of_unit(text: str, name: str) -> FileFindings:
 
 
 def _commands(text: str, name: str) -> Iterator[Value]:
-    for number, line in joined(text):
-        if _main(line) and not re.match(r"[\w.-]+\s*=", line):
+    for number, line in joined(text, name):
+        if line and _main(line) and not re.match(r"[\w.-]+\s*=", line):
             yield Value(line, f"{name}:{number}")
 
 

@@ -55,6 +55,8 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "offset.commit.interval.ms": "MIRROR_OFFSET_COMMIT_INTERVAL_MS",
     "abort.on.send.failure": "MIRROR_ABORT_ON_SEND_FAILURE",
 }
+#: Of one MirrorMaker 2: each two of them may be a flow.
+_CLUSTERS: Final = 30
 #: Directives of a unit that the plan sets too.
 _UNIT: Final = ("MemoryMax", "LimitNOFILE", "TasksMax", "TimeoutStopSec")
 _CORES: Final = "CPUQuota"
@@ -243,7 +245,7 @@ def _with(process: RunningProcess, part: FileFindings) -> RunningProcess:
 
 def _cores(unit: Mapping[str, Value]) -> int | None:
     """Return the cores of a quota, as a JVM counts them: the next whole number."""
-    share = re.fullmatch(r"(\d+)%", unit[_CORES].text.strip()) if _CORES in unit else None
+    share = re.fullmatch(r"(\d{1,9})%", unit[_CORES].text.strip()) if _CORES in unit else None
     return max(1, math.ceil(int(share[1]) / 100)) if share else None
 
 
@@ -303,7 +305,12 @@ def _flows(process: RunningProcess) -> Iterator[RunningProcess]:
 def clusters_of(process: RunningProcess) -> list[str]:
     """Return the names of the clusters of a MirrorMaker 2."""
     named = process.values.get("clusters")
-    return [name for name in re.split(r"[,\s]+", named.text) if name] if named else []
+    names = [name for name in re.split(r"[,\s]+", named.text) if name] if named else []
+    if named and len(names) > _CLUSTERS:
+        raise ReviewError(
+            f"{named.place}: names {len(names):,} clusters, and {_CLUSTERS} are reviewed; take some out"
+        )
+    return names
 
 
 def versions_of(process: RunningProcess) -> tuple[str, str]:
@@ -340,7 +347,8 @@ def _why(process: RunningProcess, version: str) -> str:
 def _unread(process: RunningProcess, version: str) -> list[str]:
     if process.kind in SIGNS:
         found = check_rest_keys(DISTRIBUTIONS[process.kind], version, process.values, "")
-        return [key for key in process.values if any(key in re.split(r"[\s,:]+", f.message) for f in found)]
+        said = {word for f in found for word in re.split(r"[\s,:]+", f.message)}
+        return [key for key in process.values if key in said]
     beside: tuple[Component, ...] = ("consumer", "producer")
     if process.kind == "mm2":
         beside = ("mm2", *BESIDE_MIRRORS)

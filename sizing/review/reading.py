@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from evidence.bounds import TooMuchError, check_yaml
 from evidence.printable import plain
 
 #: More than any of these files has; a log or an archive that was named by mistake.
 _FILE_BYTES: Final = 4 << 20
+#: Of one key or command, continued lines together: as many as Linux takes of one argument.
+_LINE: Final = 131_072
+#: A component reads a few hundred keys.
+KEYS: Final = 2_000
+_NODES: Final = 200_000
+#: shlex copies a word for each of its letters.
+_SPLIT: Final = 65_536
+#: The key of a line: up to a separator without a backslash before it.
+_KEY: Final = re.compile(r"(?:[^\\=: \t\f]|\\.?)*", re.DOTALL)
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -37,23 +47,35 @@ class Value:
 Values = Mapping[str, Value]
 
 #: What a template or a shell puts in later: {{ x }}, ${X}, $X, ##X##, __{X}__, %X%, @X@, <x>.
+# None of these looks further than to where the next one begins: else each beginning would cost a whole text.
 _LATER: Final = re.compile(
-    r"\{\{[^{}]*\}\}|\$\{[^}:]*\}|\$\(.*?\)|\$[A-Za-z_]\w*|##\w+##|__\{?\w+\}?__|%\w+%|@@?[A-Z]\w*@@?"
+    r"\{\{[^{}]*\}\}|\$\{[^{}:]*\}|\$[A-Za-z_]\w*|##\w+##|__\{?\w+\}?__|%\w+%|@@?[A-Z]\w*@@?"
     r"|<[A-Za-z][\w .-]*>"
 )
-_DEFAULT: Final = re.compile(r"\$\{\w+:?-([^}]*)\}")
 #: What stands elsewhere, as Kafka's config.providers and containers name it.
-_REFERENCE: Final = re.compile(r"\$\{[^}:]+:[^}]*\}")
+_REFERENCE: Final = re.compile(r"\$\{[^{}:]+:[^{}]*\}")
+#: Where a variable begins, with a default or without one, and where one ends.
+_VARIABLE: Final = re.compile(r"(\$\{(?:\w+:?-)?|\})")
 
 
 def settled(value: Value) -> Value:
     """Return a value with the defaults of shell variables in their place: ``${PORT:-8082}`` is 8082."""
-    return Value(_DEFAULT.sub(lambda match: match[1], value.text), value.place)
+    parts: list[str] = []
+    begun: list[int] = []
+    for part in _VARIABLE.split(value.text):
+        said = part
+        if part.startswith("${"):
+            begun.append(len(parts))
+        elif part == "}" and begun and parts[at := begun.pop()] != "${":
+            parts[at] = said = ""
+        parts.append(said)
+    return Value("".join(parts), value.place)
 
 
 def comes_later(text: str) -> bool:
     """Return whether a value is put in by somebody else: then nothing can be said of it, of its key alone."""
-    return bool(_LATER.search(text) or _REFERENCE.search(text))
+    _, command, rest = text.partition("$(")
+    return bool(_LATER.search(text) or _REFERENCE.search(text) or (command and ")" in rest))
 
 
 def text_of(path: Path) -> str:
@@ -87,13 +109,34 @@ def shown(path: object) -> str:
     return plain(str(path))
 
 
-def properties(text: str, name: str) -> dict[str, Value]:
+def properties(text: str, name: str, most: int = KEYS) -> dict[str, Value]:
     """Return the keys of a properties file, as java.util.Properties reads it; the last of a key wins."""
+    return _few(
+        ((number, *_key_and_value(line)) for number, line in _short(_logical(text), name)), name, most
+    )
+
+
+def _few(pairs: Iterable[tuple[int, str, str]], name: str, most: int) -> dict[str, Value]:
+    """Return keys with their values; raises ReviewError for more than anybody configures."""
     found: dict[str, Value] = {}
-    for number, line in _logical(text):
-        key, value = _key_and_value(line)
+    for number, key, value in pairs:
         found[key] = Value(value, f"{name}:{number}")
+        if len(found) > most:
+            raise ReviewError(
+                f"{name}: has more than {most:,} keys, more than a configuration has; name another file"
+            )
     return found
+
+
+def _short(lines: Iterable[tuple[int, str]], name: str) -> Iterator[tuple[int, str]]:
+    """Yield numbered lines; raises ReviewError for one that is longer than any key or command."""
+    for number, line in lines:
+        if len(line) > _LINE:
+            raise ReviewError(
+                f"{name}:{number}: has {len(line):,} letters, and more than {_LINE:,} are taken of none; "
+                "shorten the line, or name another file"
+            )
+        yield number, line
 
 
 def _logical(text: str) -> Iterator[tuple[int, str]]:
@@ -115,18 +158,12 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _key_and_value(line: str) -> tuple[str, str]:
-    end = next(
-        (m.start() for m in re.finditer(r"[=: \t\f]", line) if not _escaped(line, m.start())), len(line)
-    )
+    key = _KEY.match(line)
+    end = key.end() if key else 0
     rest = line[end:].lstrip(" \t\f")
     if rest[:1] in ("=", ":"):
         rest = rest[1:].lstrip(" \t\f")
     return _unescaped(line[:end]), _unescaped(rest).rstrip()
-
-
-def _escaped(line: str, at: int) -> bool:
-    before = line[:at]
-    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
 def _unescaped(text: str) -> str:
@@ -139,16 +176,17 @@ def _unescaped(text: str) -> str:
 
 def assignments(text: str, name: str) -> dict[str, Value]:
     """Return the variables of an environment file or of a shell script, without what is put together."""
-    found: dict[str, Value] = {}
-    pattern = re.compile(r"\s*(?:export\s+|set\s+)?([A-Za-z_]\w*)=(.*)")
-    for number, line in joined(text):
-        if match := pattern.fullmatch(line):
-            found[match[1]] = Value(_word(match[2]), f"{name}:{number}")
-    return found
+    pattern = re.compile(r"(?:export\s+|set\s+)?([A-Za-z_]\w*)=(.*)")
+    matches = ((number, pattern.fullmatch(line)) for number, line in joined(text, name))
+    return _few(((number, match[1], _word(match[2])) for number, match in matches if match), name, KEYS)
 
 
-def joined(text: str) -> Iterator[tuple[int, str]]:
+def joined(text: str, name: str) -> Iterator[tuple[int, str]]:
     """Yield each line of a script with its number, those that a backslash continues put together."""
+    return _short(_joined(text), name)
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
     held, begun = "", 0
     for number, line in enumerate(text.split("\n"), 1):
         begun = begun or number
@@ -165,11 +203,13 @@ def _word(text: str) -> str:
     if text[:1] in ("'", '"'):
         end = text.find(text[0], 1)
         return text[1:end] if end > 0 else text[1:]
-    return re.split(r"\s+#|\s*;", text, maxsplit=1)[0].strip()
+    return re.split(r"\s#|;", text, maxsplit=1)[0].strip()
 
 
 def words(line: str) -> list[str]:
     """Return the words of a command line, as a shell takes them apart, or as they stand."""
+    if len(line) > _SPLIT:
+        return line.split()
     try:
         return shlex.split(line, comments=False)
     except ValueError:
@@ -181,7 +221,7 @@ def unit(text: str, name: str) -> tuple[dict[str, Value], dict[str, Value], list
     directives: dict[str, Value] = {}
     variables: dict[str, Value] = {}
     commands: list[Value] = []
-    for number, line in joined(text):
+    for number, line in joined(text, name):
         key, equals, value = line.partition("=")
         if not equals or line.startswith((";", "[")):
             continue
@@ -193,6 +233,10 @@ def unit(text: str, name: str) -> tuple[dict[str, Value], dict[str, Value], list
         elif key.strip() in ("ExecStart", "ExecStop", "ExecReload"):
             commands.append(Value(value.strip().lstrip("-@:+!"), place))
         directives[key.strip()] = Value(value.strip(), place)
+        if len(variables) + len(directives) + len(commands) > KEYS:
+            raise ReviewError(
+                f"{name}: says more than {KEYS:,} things, more than a unit does; name another file"
+            )
     return directives, variables, commands
 
 
@@ -200,11 +244,18 @@ def document(text: str, name: str) -> list[Any]:
     """Return the documents of a YAML file.
 
     Raises:
-        ReviewError: when it is none.
+        ReviewError: when it is none, or would take more than its reading may.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        check_yaml(text, _NODES)
         return [one for one in yaml.load_all(text, loader) if one is not None]
+    except TooMuchError as error:
+        raise ReviewError(f"{name}: {error}; name a configuration file") from error
+    except ValueError as error:  # a date or a number that is none
+        raise ReviewError(
+            f"{name}: is no YAML that can be read: {plain(error)}; put the value in quotes"
+        ) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{name}:{mark.line + 1}" if mark else name

@@ -8,11 +8,11 @@ from typing import Final
 
 from sizing.core.findings import Finding
 from sizing.core.settings import Setting
-from sizing.core.values import int_or_zero
+from sizing.core.values import int_or_none, int_or_zero
 from sizing.review.processes import RunningProcess, heap_of
 
 #: Of a unit: infinity and shares of the host are no number of bytes.
-_SIZE: Final = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
+_SIZE: Final = re.compile(r"(\d{1,18})([KMGT]?)B?", re.IGNORECASE)
 _SCALE: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 #: Jars, logs and connections of a JVM of Kafka's take hundreds; what the plan gives beyond is to spare.
 _FILES: Final = 4096
@@ -59,10 +59,10 @@ def _files(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[
     if "LimitNOFILE" not in process.unit or "LimitNOFILE" not in planned:
         return
     # Soft and hard: a JVM raises the soft one by itself.
-    limit = process.unit["LimitNOFILE"].text.rpartition(":")[2].strip()
+    limit = int_or_none(process.unit["LimitNOFILE"].text.rpartition(":")[2].strip())
     wanted = int_or_zero(planned["LimitNOFILE"].value)
     least = wanted if process.kind == "streams" else min(_FILES, wanted)
-    if limit.isdigit() and int(limit) < least:
+    if limit is not None and limit < least:
         yield Finding(
             "warning",
             "review.files",
@@ -75,9 +75,10 @@ def _files(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[
 def _tasks(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
     if "TasksMax" not in process.unit or "TasksMax" not in planned:
         return
-    limit, wanted = process.unit["TasksMax"].text.strip(), int_or_zero(planned["TasksMax"].value)
+    limit = int_or_none(process.unit["TasksMax"].text.strip())
+    wanted = int_or_zero(planned["TasksMax"].value)
     # The plan gives twice what it counts.
-    if limit.isdigit() and int(limit) < wanted // 2:
+    if limit is not None and limit < wanted // 2:
         yield Finding(
             "warning",
             "review.tasks",
