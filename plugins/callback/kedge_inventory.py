@@ -7,6 +7,7 @@ name: kedge_inventory
 type: notification
 short_description: Name the file of variables that Ansible cannot read, and stop at a limit without localhost
 description:
+  - The run of the playbook gets an id, by which it is known who drained a server of a balancer.
   - Before the first play, the files of C(group_vars) and C(host_vars) are parsed; one that Ansible
     cannot read is an error with its file, line and column, and Ansible then stops by itself.
   - A playbook that computes a plan or writes a review is stopped if C(--limit) leaves localhost out. Its
@@ -26,6 +27,7 @@ from ansible import context
 from ansible.inventory.manager import split_host_pattern
 from ansible.plugins.callback import CallbackBase
 
+from control.playbook_run import begin
 from sizing.inventory.yaml_files import AnsibleStopsError, check_variables, inventories
 
 
@@ -39,6 +41,7 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         """Look at the variables of every source of the inventory, and at the limit."""
+        begin(playbook._file_name)
         for path in inventories(context.CLIARGS.get("inventory") or ()):
             try:
                 check_variables(path)

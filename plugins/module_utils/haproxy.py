@@ -15,6 +15,8 @@ from ansible.module_utils import untrusted_folder
 TOTALS = ("FRONTEND", "BACKEND")
 #: The column of a server's name in what HAProxy says of its state; management guide, 9.3.
 NAME = 3
+#: The column of what was set by hand, and its bits; management guide, 9.3, srv_admin_state.
+ADMIN, FORCED_MAINT, FORCED = 6, 0x01, 0x01 | 0x08
 #: The bits of a peers section that say that it has learned what there was to learn; HAProxy, peers.h.
 LEARNED = 0x3
 #: What an answer may have: the statistics of a server take less than 1 KiB.
@@ -41,6 +43,16 @@ def ask(path: str, command: str) -> str:
 def servers(path: str, backend: str) -> dict[str, dict[str, str]]:
     """Return the statistics of a backend's servers by name."""
     return {r["svname"]: r for r in _rows(path) if r["pxname"] == backend}
+
+
+def taken_out(path: str, backend: str) -> dict[str, str]:
+    """Return the servers that somebody took out and did not put back, and how: drain or maint.
+
+    Their status does not tell: one in state drain whose check fails is DOWN.
+    """
+    found = (row.split() for row in ask(path, f"show servers state {backend}").splitlines()[2:])
+    flags = {row[NAME]: int(row[ADMIN]) for row in found if len(row) > ADMIN}
+    return {n: "maint" if has & FORCED_MAINT else "drain" for n, has in flags.items() if has & FORCED}
 
 
 def in_flight(path: str, server: str) -> int:

@@ -20,6 +20,10 @@ description:
     does not know, it waits for the requests that a process from before its reload still has there.
   - C(ready) puts it back and waits until its health check holds. With C(BACKEND/*) it puts back every server
     that a run left out of rotation when it was killed, and does not wait.
+  - A playbook notes on the balancer's host what it takes out. What another run took out that still runs, or
+    somebody by hand, it does not put back, and names. An instance that somebody took out by hand is out
+    again when its restart has ended. C(ready) by hand, of one server, also puts back what was taken out by
+    hand.
 options:
   socket: {type: path, required: true, description: "The runtime socket, level admin."}
   server: {type: str, required: true, description: "BACKEND/SERVER, or BACKEND/*."}
@@ -48,6 +52,10 @@ options:
     type: int
     default: 60
     description: "How long to wait for the last request, or to be up. With 0, C(ready) does not wait."
+  root: {type: path, default: /var/lib/kedge, description: "Where the record of what is out is kept."}
+  run: {type: dict, default: {}, description: "Set by Kedge: the run of the playbook (id, who, playbook)."}
+  reason: {type: str, default: "", description: "Set by Kedge: what the server is taken out for."}
+  ended: {type: list, elements: str, default: [], description: "Set by Kedge: runs that have ended."}
 author: Kedge
 """
 
@@ -68,6 +76,10 @@ servers:
   returned: with C(BACKEND/*)
   type: list
   elements: str
+left:
+  description: With C(BACKEND/*), who took those out that were left out.
+  returned: with C(BACKEND/*)
+  type: dict
 found:
   description: With C(BACKEND/*), each server's status before.
   returned: with C(BACKEND/*)
@@ -80,22 +92,80 @@ kedge_actions:
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.haproxy import ask, former_workers, in_flight, servers
+from ansible.module_utils.drains import Drain, new_drain, read, told, whose, write
+from ansible.module_utils.haproxy import ask, former_workers, in_flight, servers, taken_out
+from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.rest_members import delete_members
 
 POLL_SECONDS = 0.05
-OUT = ("DRAIN", "MAINT")
 #: A server that is down for longer does not come back by itself.
 BRIEF_SECONDS = 30
+UNIT = "rest-balancer"
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "socket": {"type": "path", "required": True},
+    "server": {"type": "str", "required": True},
+    "service": {"type": "str"},
+    "instance": {"type": "str"},
+    "host": {"type": "str"},
+    "state": {"type": "str", "choices": ["drain", "gone", "ready"], "required": True},
+    "drain_seconds": {"type": "int", "default": 0},
+    "members": {"type": "list", "elements": "dict", "default": []},
+    "proxy": {"type": "str"},
+    "beside": {"type": "list", "elements": "str", "default": []},
+    "others": {"type": "list", "elements": "str", "default": []},
+    "whole": {"type": "bool", "default": False},
+    "seconds": {"type": "int", "default": 60},
+    "root": {"type": "path", "default": str(ROOT)},
+    "run": {"type": "dict", "default": {}},
+    "reason": {"type": "str", "default": ""},
+    "ended": {"type": "list", "elements": "str", "default": []},
+}
 
 
-def out_of_rotation(found: dict[str, dict[str, str]]) -> list[str]:
-    """Return the servers that somebody took out and did not put back."""
-    return sorted(n for n, s in found.items() if s["status"].startswith(OUT))
+@dataclass
+class Looked:
+    """What a balancer has: its servers, which are out and how, and who took them out."""
+
+    file: Path
+    backend: str
+    found: dict[str, dict[str, str]]
+    out: dict[str, str]
+    drains: dict[str, Drain]
+
+    def drain(self, name: str) -> Drain | None:
+        """Return what is noted of a server that is out."""
+        return self.drains.get(f"{self.backend}/{name}")
+
+    def note(self, name: str, drain: Drain | None) -> None:
+        """Note that a server is taken out, or with None that it is not any more."""
+        before = self.drains.pop(f"{self.backend}/{name}", None)
+        if drain:
+            self.drains[f"{self.backend}/{name}"] = drain
+        if before or drain:
+            write(self.file, self.drains)
+
+
+@contextmanager
+def looking(module: AnsibleModule, backend: str) -> Iterator[Looked]:
+    """Look at the balancer; until the end nobody else takes out or puts back what depends on it."""
+    p = module.params
+    file = Path(p["root"]) / UNIT / "drained.json"
+    with nullcontext() if module.check_mode else held(UNIT, root=Path(p["root"])):
+        out = taken_out(p["socket"], backend)
+        # What is in rotation again was put back by hand, or by a balancer that started anew.
+        noted = {
+            n: d
+            for n, d in read(file).items()
+            if n.split("/", 1)[1] in out or not n.startswith(f"{backend}/")
+        }
+        yield Looked(file, backend, servers(p["socket"], backend), out, noted)
 
 
 def host_of(name: str) -> str:
@@ -124,14 +194,24 @@ def refusal(
     beside: Sequence[str] = (),
     *,
     whole: bool = False,
+    who: Callable[[str], tuple[str, str]] = lambda _: ("", ""),
 ) -> str | None:
-    """Return why a server must not be taken out, or None: the others have to carry its requests."""
+    """Return why a server must not be taken out, or None: the others have to carry its requests.
+
+    ``who`` says of a server that is out whose drain that is, and who took it out.
+    """
     if name not in found:
         if state == "gone":
             return None
         return (
             f"Refusing to {state} {name}: the balancer has no such server. Nothing was stopped. Run "
             "deploy.yml, which adds it"
+        )
+    whom, by = who(name)
+    if whom == "running":
+        return (
+            f"Refusing to drain {name}: it was taken out {by}. Nothing was stopped. Wait until that "
+            "one has ended, then run the playbook again"
         )
     if whole and not any(
         s["status"].startswith("UP") for n, s in found.items() if host_of(n) != host_of(name)
@@ -142,18 +222,28 @@ def refusal(
         )
     down = lacking(name, found, beside, whole=whole)
     if state == "drain" and down and not stays_down(found[name]):
-        said = ", ".join(f"{other} is {found[other]['status']}" for other in down)
+        out = {other: taken for other in down if (taken := who(other))[0]}
+        said = ", ".join(
+            f"{other} was taken out {out[other][1]}"
+            if other in out
+            else f"{other} is {found[other]['status']}"
+            for other in down
+        )
         return (
             f"Refusing to drain {name}: {said}. Nothing was stopped, and {name} serves. "
-            f"{_restore(down[0], found[down[0]]['status'])}, then run the playbook again"
+            f"{_restore(down[0], out.get(down[0], ('', ''))[0])}, then run the playbook again"
         )
     return None
 
 
-def _restore(name: str, status: str) -> str:
-    """Return what brings a server back: one that was taken out by hand, or one that fails its check."""
-    if status.startswith(OUT):
-        return f"Put {name} back (docs/runbook.md, Servers of a balancer)"
+def _restore(name: str, whom: str) -> str:
+    """Return what brings a server back: one that was taken out, or one that fails its check."""
+    if whom == "running":
+        return "Wait until that one has ended"
+    if whom == "hand":
+        return f"Ask who did, or put {name} back (docs/runbook.md, Servers of a balancer)"
+    if whom:
+        return f"Run deploy.yml, which puts {name} back"
     host, _, instance = name.rpartition(":")
     return f"Restore it (`systemctl status kafka-rest@{instance}` on {host})"
 
@@ -202,37 +292,124 @@ def await_true(holds: Callable[[], bool], seconds: float) -> bool:
     return true
 
 
-def drain(module: AnsibleModule, name: str) -> None:
-    """Take the server out: first of new requests, then of its consumers' as well; it ends with none."""
+def drain(module: AnsibleModule, name: str, back_to: str = "ready") -> int:
+    """Rid a drained server of its consumers as well; return its requests, 0 unless it was put back."""
     p = module.params
 
     def idle() -> bool:
         return bool(in_flight(p["socket"], name) == 0)
 
-    change(module, "drain")
     await_true(idle, p["drain_seconds"])
     if p["members"]:
         delete_members({"url": p["proxy"]}, p["members"])
     # Also where it is idle now: a consumer's next request would be cut by the stop.
     change(module, "maint")
-    if not await_true(idle, p["seconds"]):
-        left = in_flight(p["socket"], name)
-        change(module, "ready")
+    if await_true(idle, p["seconds"]):
+        return 0
+    left = in_flight(p["socket"], name)
+    change(module, back_to)
+    return int(left)
+
+
+def take_out(module: AnsibleModule, backend: str, name: str) -> None:
+    """Take the server out: first of new requests, then of its consumers' as well; it ends with none."""
+    p = module.params
+    counted = {"beside": p["beside"], "whole": p["whole"]}
+    deadline = time.monotonic() + p["seconds"]
+    while True:
+        with looking(module, backend) as looked:
+            wrong = refusal(p["state"], name, looked.found, **counted, who=asking(module, looked))
+            if not wrong:
+                before = begin(module, looked, name)
+                break
+        if time.monotonic() > deadline or not may_come_back(name, looked.found, **counted):
+            module.fail_json(msg=f"{p['server']}: {wrong}", runs=running(module, looked))
+        time.sleep(POLL_SECONDS)
+    if before is None:
+        await_former(module)
+        module.exit_json(changed=False, kedge_actions=[])
+    elif left := drain(module, name, before):
+        serves = "serves again" if before == "ready" else "is out as before"
+        with looking(module, backend) as looked:
+            looked.note(name, None)
         module.fail_json(
             msg=f"{p['server']}: {left} requests are still in flight {p['seconds']} s after the last was "
-            "sent there. It was not stopped and serves again. See in its journal what the requests wait for, "
+            f"sent there. It was not stopped and {serves}. See in its journal what the requests wait for, "
             "then run the playbook again"
         )
 
 
-def undrain(module: AnsibleModule, backend: str, name: str) -> None:
-    """Put the server back and wait until a check of its health has passed since, unless for 0 seconds."""
+def begin(module: AnsibleModule, looked: Looked, name: str) -> str | None:
+    """Begin to drain a server that may be; return what it goes back to, None of one that is not there."""
+    p = module.params
+    if module.check_mode:
+        module.exit_json(changed=name in looked.found, kedge_actions=[])
+    if name not in looked.found:
+        return None
+    if p["state"] == "gone" and not carried(looked.found, p["others"]):
+        module.exit_json(changed=False, kedge_actions=[], msg="left, for no other is up to take over")
+    drain = looked.drain(name)
+    before = drain["before"] if drain else looked.out.get(name, "ready")
+    # Before it is done: of a run that is killed in between, the record names what is in rotation.
+    looked.note(name, new_drain(p["run"], p["state"], before, p["reason"]) if p["run"] else None)
+    change(module, "maint" if looked.out.get(name) == "maint" else "drain")
+    return str(before)
+
+
+def asking(module: AnsibleModule, looked: Looked) -> Callable[[str], tuple[str, str]]:
+    """Return what says of a server whose drain it is, and who took it out."""
+    run, ended = module.params["run"], module.params["ended"]
+
+    def who(name: str) -> tuple[str, str]:
+        if name not in looked.out:
+            return "", ""
+        return whose(looked.drain(name), run, ended), told(looked.drain(name), run, ended)
+
+    return who
+
+
+def running(module: AnsibleModule, looked: Looked) -> list[str]:
+    """Return the ids of other runs that count as running; the control machine may know better."""
+    who = asking(module, looked)
+    return sorted(
+        {str(d["run"]["id"]) for n in looked.out if who(n)[0] == "running" and (d := looked.drain(n))}
+    )
+
+
+def put_back(module: AnsibleModule, backend: str, name: str) -> None:
+    """Put the server back, unless somebody else took it out, and wait until it is up."""
+    p = module.params
+    with looking(module, backend) as looked:
+        if wrong := refusal("ready", name, looked.found):
+            module.fail_json(msg=f"{p['server']}: {wrong}")
+        whom, by = asking(module, looked)(name)
+        runs = running(module, looked)
+        if whom == "running" and not p["run"]:
+            module.fail_json(
+                msg=f"Refusing to put back {name}: it was taken out {by}. It was not put back. Wait until that "
+                "run has ended, then run the command again",
+                runs=runs,
+            )
+        theirs = whom in ("running", "hand") and bool(p["run"])
+        if theirs:
+            module.warn(f"{name} stays out at the balancer: it was taken out {by}")
+        if theirs or module.check_mode:
+            module.exit_json(changed=not theirs, kedge_actions=[], runs=runs)
+        drain = looked.drain(name)
+        back_to = drain["before"] if drain and p["run"] else "ready"
+        change(module, back_to)
+        looked.note(name, None)
+    if back_to == "ready":
+        await_up(module, backend, name)
+
+
+def await_up(module: AnsibleModule, backend: str, name: str) -> None:
+    """Wait until a check of its health has passed since a server was put back, unless for 0 seconds."""
     p = module.params
 
     def status() -> str:
         return str(servers(p["socket"], backend)[name]["status"])
 
-    change(module, "ready")
     # HAProxy takes a server that leaves maintenance for up, as "UP 1/3", before it has checked it.
     if p["seconds"] and not await_true(lambda: status() == "UP", p["seconds"]):
         module.fail_json(
@@ -240,6 +417,28 @@ def undrain(module: AnsibleModule, backend: str, name: str) -> None:
             "other servers serve, and no further instance was touched. See its journal; the balancer takes "
             "it back as soon as its health check holds. Then run the playbook again"
         )
+
+
+def put_all_back(module: AnsibleModule, backend: str) -> None:
+    """Put back what runs left out that have ended."""
+    with looking(module, backend) as looked:
+        who = asking(module, looked)
+        back = sorted(name for name in looked.out if who(name)[0] in ("own", "ended"))
+        left = {name: f"taken out {who(name)[1]}" for name in sorted(looked.out) if name not in back}
+        for name in back if not module.check_mode else []:
+            change(module, looked.drains[f"{backend}/{name}"]["before"], f"{backend}/{name}")
+            looked.note(name, None)
+    for name, by in left.items() if module.params["run"] else ():
+        module.warn(f"{name} stays out at the balancer: {by}")
+    statuses = {name: row["status"] for name, row in looked.found.items()}
+    module.exit_json(
+        changed=bool(back),
+        servers=back,
+        left=left,
+        found=statuses,
+        runs=running(module, looked),
+        kedge_actions=[],
+    )
 
 
 def await_former(module: AnsibleModule) -> None:
@@ -255,53 +454,24 @@ def await_former(module: AnsibleModule) -> None:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "socket": {"type": "path", "required": True},
-            "server": {"type": "str", "required": True},
-            "service": {"type": "str"},
-            "instance": {"type": "str"},
-            "host": {"type": "str"},
-            "state": {"type": "str", "choices": ["drain", "gone", "ready"], "required": True},
-            "drain_seconds": {"type": "int", "default": 0},
-            "members": {"type": "list", "elements": "dict", "default": []},
-            "proxy": {"type": "str"},
-            "beside": {"type": "list", "elements": "str", "default": []},
-            "others": {"type": "list", "elements": "str", "default": []},
-            "whole": {"type": "bool", "default": False},
-            "seconds": {"type": "int", "default": 60},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    play(module)
+
+
+def play(module: AnsibleModule) -> None:
+    """Do what is asked for."""
     p: dict[str, Any] = module.params
     backend, name = p["server"].split("/", 1)
     began = time.time_ns() // 1000
     try:
-        found = servers(p["socket"], backend)
         if name == "*":
-            left = out_of_rotation(found)
-            for server in left if not module.check_mode else []:
-                change(module, "ready", f"{backend}/{server}")
-            statuses = {each: row["status"] for each, row in found.items()}
-            module.exit_json(changed=bool(left), servers=left, found=statuses, kedge_actions=[])
-        deadline = time.monotonic() + p["seconds"]
-        counted = {"beside": p["beside"], "whole": p["whole"]}
-        while wrong := refusal(p["state"], name, found, **counted):
-            if time.monotonic() > deadline or not may_come_back(name, found, **counted):
-                module.fail_json(msg=f"{p['server']}: {wrong}")
-            time.sleep(POLL_SECONDS)
-            found = servers(p["socket"], backend)
-        if module.check_mode:
-            module.exit_json(changed=name in found, kedge_actions=[])
-        if name not in found:
-            await_former(module)
-            module.exit_json(changed=False, kedge_actions=[])
-        if p["state"] == "gone" and not carried(found, p["others"]):
-            module.exit_json(changed=False, kedge_actions=[], msg="left, for no other is up to take over")
-        if p["state"] == "ready":
-            undrain(module, backend, name)
+            put_all_back(module, backend)
+        elif p["state"] == "ready":
+            put_back(module, backend, name)
         else:
-            drain(module, name)
+            take_out(module, backend, name)
+    except (TimeoutError, ValueError) as error:
+        module.fail_json(msg=str(error), kedge_actions=[])
     except OSError as error:
         if module.check_mode:
             module.exit_json(changed=False, msg=f"{p['socket']}: {error}", kedge_actions=[])

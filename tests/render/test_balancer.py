@@ -22,7 +22,7 @@ import pytest
 
 from control.rendering import render_instance
 from plugins.module_utils.haproxy import former_workers, in_flight, worker
-from plugins.modules.haproxy_drain import undrain
+from plugins.modules.haproxy_drain import await_up
 from sizing.plan import make_plan
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
@@ -227,8 +227,9 @@ def failed(msg: str) -> NoReturn:
 def put_back(balancer: Running, seconds: int) -> None:
     """Put a server back that was in maintenance, as the module does."""
     params = {"socket": str(balancer.socket), "server": "rest/rest1:8082", "seconds": seconds}
-    balancer.ask("set server rest/rest1:8082 state maint")
-    undrain(SimpleNamespace(params=params, fail_json=failed), "rest", "rest1:8082")
+    for state in ("maint", "ready"):
+        balancer.ask(f"set server rest/rest1:8082 state {state}")
+    await_up(SimpleNamespace(params=params, fail_json=failed), "rest", "rest1:8082")
 
 
 def test_a_server_whose_check_fails_is_not_taken_for_put_back(
@@ -259,7 +260,13 @@ def test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answer
         os.kill(balancer.pid, signal.SIGUSR2)
         await_that(lambda: balancer.socket.exists() and worker(path) != before, "a new worker runs")
         assert former_workers(path) == [before]
-        gone = {"socket": path, "server": "rest/rest9:8082", "state": "gone", "seconds": 1}
+        gone = {
+            "socket": path,
+            "server": "rest/rest9:8082",
+            "state": "gone",
+            "seconds": 1,
+            "root": str(tmp_path),
+        }
         refused = run_module("haproxy_drain", gone)
         assert refused["failed"]
         assert "HAProxy's process from before its reload still runs after 1 s" in refused["msg"]

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from control.deploy_steps import Step, steps
-from plugins.module_utils.haproxy import servers
+from plugins.module_utils.haproxy import servers, taken_out
 from plugins.module_utils.haproxy_trial import refusal
 from plugins.modules import haproxy_compare, haproxy_drain
 from tests.awaiting import await_that
@@ -146,7 +146,7 @@ class Site:
         elif step.do == "drain":
             found = servers(str(self.balancer.socket), "rest")
             if name in found and haproxy_drain.carried(found, target.proxies):
-                haproxy_drain.drain(self.module(name), name)
+                self.drain(name)
         elif step.do == "stop":
             haproxy_drain.await_former(self.module(name))
             stand_in = self.up.pop(name)
@@ -155,9 +155,19 @@ class Site:
         else:
             found = servers(str(self.balancer.socket), "rest")
             assert haproxy_drain.refusal("drain", name, found) is None, (step, self.balancer.statuses())
-            haproxy_drain.drain(self.module(name), name)
+            self.drain(name)
             self.up[name].speech = target.speech
-            haproxy_drain.undrain(self.module(name), "rest", name)
+            self.undrain(name)
+
+    def drain(self, name: str) -> None:
+        """Drain a server, as the module does it."""
+        haproxy_drain.change(self.module(name), "drain")
+        assert haproxy_drain.drain(self.module(name), name) == 0
+
+    def undrain(self, name: str) -> None:
+        """Put a server back, as the module does it."""
+        haproxy_drain.change(self.module(name), "ready")
+        haproxy_drain.await_up(self.module(name), "rest", name)
 
     def activate(self, text: str) -> None:
         """Ask a configuration what it would see, then have the balancer take it."""
@@ -245,8 +255,8 @@ def change(before: State, after: State, killed: int | None, *, back: bool) -> No
 def deploy(site: Site, target: State, killed: int | None) -> None:
     assert site.balancer is not None
     # What a killed run left drained is put back first, as the role does.
-    for server in haproxy_drain.out_of_rotation(servers(str(site.balancer.socket), "rest")):
-        haproxy_drain.undrain(site.module(server), "rest", server)
+    for server in taken_out(str(site.balancer.socket), "rest"):
+        site.undrain(server)
     taken = steps(site.states(target))
     event("nothing to do" if not taken else "expand, migrate, contract" if expands(taken) else "direct")
     left = list(taken)

@@ -81,6 +81,7 @@ PUT_TOGETHER = {
     ("plugins/action/kafka_group_gate.py", "said(kind"): "said above",
     ("plugins/action/kafka_group_gate.py", "did not keep"): "soak.yml completes it",
     ("plugins/modules/haproxy_drain.py", "wrong"): "refusal above",
+    ("plugins/modules/haproxy_drain.py", "str(error)"): "node_lock's, asked below",
     ("plugins/modules/kedge_instance.py", "str(error)"): "node_lock's, asked below",
     ("plugins/modules/kedge_release.py", "str(error)"): "node_lock's, asked below",
 }

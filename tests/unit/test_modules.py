@@ -290,7 +290,7 @@ def test_members_are_deleted_before_their_clients_are_told_that_the_server_is_do
     members = [{"group": "g", "name": "n"}]
     params = {"socket": "s", "drain_seconds": 1, "seconds": 1, "members": members, "proxy": "http://r:1"}
     haproxy_drain.drain(SimpleNamespace(params=params), "rest1:8082")
-    assert did == ["drain", "http://r:1", "maint"]
+    assert did == ["http://r:1", "maint"]
 
 
 def test_how_long_an_instance_took_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,16 +418,6 @@ def test_a_server_goes_for_good_only_where_one_that_stays_takes_its_requests() -
     assert haproxy_drain.carried(servers, ["a:8083", "a:8084"])
     assert not haproxy_drain.carried(servers, ["b:8082"])
     assert not haproxy_drain.carried(servers, ["a:8182"])
-
-
-def test_what_a_killed_restart_left_drained_is_found() -> None:
-    servers = {
-        "a": {**UP, "status": "DRAIN"},
-        "b": UP,
-        "c": {**UP, "status": "MAINT"},
-        "d": {**UP, "status": "DOWN"},
-    }
-    assert haproxy_drain.out_of_rotation(servers) == ["a", "c"]
 
 
 def test_a_second_hand_on_the_same_service_waits_and_gives_up_with_the_locks_name(tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ LINES = [line for heading in ERRORS for line in re.findall(r"`([^`]+)`", heading
 EXAMPLES = re.compile(
     r"(?:rest/)?rest\d(?::\d+)?|mirror1|leaf1:9092|\b(?:1|3|60|120|150|8082)\b|\bDOWN\b|\.\.\.|classic|mirror_maker_2|"
     r"kafka_rest(?= (?:8082|deployed))|\(10.0.0.3\)|(?<=deployed and )|/\S+/(?:kafka-rest/.lock|admin.sock)|"
-    r"kafka_rest_archive(?:_checksum)?(?= is)|(?<=touched\.) (?=Clients)|verify/state(?= ended)"
+    r"kafka_rest_archive(?:_checksum)?(?= is)|(?<=touched\.) (?=Clients)|verify/state(?= ended)|"
+    r"(?<=taken out )by ann@control1 \(deploy.yml, since"
 )
 #: Lines that other programs print.
 OTHERS = {"UNREACHABLE!", "Missing sudo password", "No space left on device"}
@@ -48,6 +49,7 @@ KNOWN = {
     "all processes run on": ["tests/unit/test_occupied.py::test_the_role_stops_before_the_first_change_and_says_whose_port_it_is"],
     "Missing sudo password": ["tests/unit/test_runbook.py::test_a_sudo_that_asks_ends_the_play_with_the_line_of_the_runbook"],
     "UNREACHABLE!": ["tests/e2e/test_secured.py::test_a_host_that_drops_off_in_the_middle_leaves_the_others_alone_and_the_next_run_mends_it"],
+    "was taken out by ann@control1": ["tests/unit/test_drains.py::test_a_second_run_leaves_what_a_first_one_drained_and_says_who"],
     "is DOWN": ["tests/e2e/test_deploys.py::test_a_rolling_restart_stops_at_the_first_that_does_not_come_back_and_says_which"],
     "the balancer has no such server": ["tests/unit/test_modules.py::test_a_server_that_the_balancer_does_not_know_is_told"],
     "it would see no instance up": ["tests/render/test_changing.py::test_a_configuration_that_would_see_no_server_up_is_refused_with_what_it_sees"],
@@ -186,7 +188,7 @@ def balancer(tmp_path: Path) -> Iterator[Balancer]:
 
 def drained(balancer: Balancer, state: str, seconds: int) -> dict[str, Any]:
     wanted = {"socket": balancer.socket, "server": "rest/rest1:8082", "state": state, "seconds": seconds}
-    return run_module("haproxy_drain", wanted)
+    return run_module("haproxy_drain", wanted | {"root": str(Path(balancer.socket).parent)})
 
 
 def blocks(heading: str) -> list[str]:
@@ -204,7 +206,7 @@ def test_servers_are_shown_and_put_back_by_hand(balancer: Balancer, tmp_path: Pa
     assert balancer.status("rest1:8082") == "MAINT"
 
     def run(line: str) -> str:
-        line = line.replace("/run/rest-balancer/haproxy/admin.sock", balancer.socket)
+        line = line.replace("/run/rest-balancer/haproxy/admin.sock", f"{balancer.socket} root={tmp_path}")
         words = shlex.split(line.replace("inventories/mine", str(tmp_path / "hosts.yml")))
         words[0] = str(Path(sys.executable).with_name("ansible"))
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -213,6 +215,7 @@ def test_servers_are_shown_and_put_back_by_hand(balancer: Balancer, tmp_path: Pa
 
     shown = run(show)
     assert re.search(r"rest1:8082\W+MAINT", shown), shown
+    assert re.search(r"rest1:8082\W+taken out by hand, not by Kedge", shown), shown
     assert re.search(r"rest1:8083\W+UP", shown), shown
     assert balancer.status("rest1:8082") == "MAINT"
     run(put_back)

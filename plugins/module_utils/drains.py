@@ -1,0 +1,79 @@
+"""Who took which servers out of a balancer's rotation: a record on its host, which its user cannot write."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+#: How long a run counts as running that cannot be asked: one of another control machine.
+RUNS_SECONDS = 3600
+BY_HAND = "by hand, not by Kedge"
+Drain = dict[str, Any]
+
+
+def read(file: Path) -> dict[str, Drain]:
+    """Return the drains by server; raises ValueError with what to do where the file has no record."""
+    try:
+        found = json.loads(file.read_text())
+        if found["format"] > FORMAT:
+            message = f"{file} was written by a newer Kedge: use one as new"
+            raise ValueError(message)
+        return {
+            str(server): {
+                "before": str(has["before"]),
+                "state": str(has["state"]),
+                "since": int(has["since"]),
+                "reason": str(has["reason"]),
+                "run": {key: str(has["run"][key]) for key in ("id", "who", "playbook")},
+            }
+            for server, has in found["servers"].items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        message = (
+            f"{file} is no record of drained servers ({error!r}): delete it. Servers that are out then count "
+            "as taken out by hand"
+        )
+        raise ValueError(message) from None
+
+
+def write(file: Path, drains: Mapping[str, Drain]) -> None:
+    """Write the record; half of one is never there."""
+    new = file.with_name(f".{file.name}.{os.getpid()}")
+    with new.open("w") as out:
+        out.write(json.dumps({"format": FORMAT, "servers": drains}, indent=1, sort_keys=True) + "\n")
+        out.flush()
+        os.fsync(out.fileno())
+    new.replace(file)
+
+
+def new_drain(run: Mapping[str, Any], state: str, before: str, reason: str) -> Drain:
+    """Return what is noted of a server that a run takes out; ``before`` is what it goes back to."""
+    said = {key: str(run[key]) for key in ("id", "who", "playbook")}
+    return {"before": before, "state": state, "since": int(time.time()), "reason": reason, "run": said}
+
+
+def whose(drain: Drain | None, run: Mapping[str, Any], ended: Collection[str]) -> str:
+    """Return whose a drain is: this run's (own), of one that has ended or runs, or done by hand."""
+    if drain is None:
+        return "hand"
+    if drain["run"]["id"] == run.get("id"):
+        return "own"
+    over = drain["run"]["id"] in ended or time.time() - drain["since"] > RUNS_SECONDS
+    return "ended" if over else "running"
+
+
+def told(drain: Drain | None, run: Mapping[str, Any], ended: Collection[str]) -> str:
+    """Return who took a server out, in words that follow "taken out"."""
+    if drain is None:
+        return BY_HAND
+    by = drain["run"]
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(drain["since"]))
+    now = {"own": "this run", "ended": "which has ended", "running": "still running"}
+    return f"by {by['who']} ({by['playbook']}, since {since}, {now[whose(drain, run, ended)]})"
