@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import shutil
 from pathlib import Path
@@ -24,9 +26,9 @@ MARKERS = ("running", "good", "started")
 
 
 def marked(unit: str, name: str, what: str) -> str | None:
-    """Return the release that a marker names, if any."""
-    marker = ROOT / unit / name / what
-    return marker.read_text().strip() if marker.exists() else None
+    """Return the release that a marker names; None where there is no marker, or it names no release."""
+    named = text_of(ROOT / unit / name, what).strip()
+    return named if named in kept(unit, name) else None
 
 
 def current(unit: str, name: str) -> Path | None:
@@ -41,12 +43,38 @@ def kept(unit: str, name: str) -> list[str]:
     return sorted(f.name for f in folder.iterdir() if f.name[0] != ".") if folder.is_dir() else []
 
 
+def ready_once(unit: str, name: str) -> list[str]:
+    """Return the releases with which an instance became ready, the last one first."""
+    asked = (ROOT / unit / name / "releases" / release / PROBE for release in kept(unit, name))
+    found = [file for file in asked if file.is_file()]
+    return [file.parent.name for file in sorted(found, key=lambda f: f.stat().st_mtime_ns, reverse=True)]
+
+
 def ready_before(unit: str, name: str) -> list[str]:
     """Return the releases but the active one with which an instance became ready, the last one first."""
     active = current(unit, name)
-    asked = (ROOT / unit / name / "releases" / release / PROBE for release in kept(unit, name))
-    found = [file for file in asked if file.is_file() and file.parent != active]
-    return [file.parent.name for file in sorted(found, key=lambda f: f.stat().st_mtime_ns, reverse=True)]
+    return [release for release in ready_once(unit, name) if active is None or release != active.name]
+
+
+def good(unit: str, name: str) -> str | None:
+    """Return the last release that became ready, if any.
+
+    Where the marker is there and names none, as one that was cut, it is the one that was asked last.
+    """
+    if found := marked(unit, name, "good"):
+        return found
+    there = (ROOT / unit / name / "good").exists()
+    return next(iter(ready_once(unit, name)), None) if there else None
+
+
+def probe_of(folder: Path) -> dict[str, Any] | None:
+    """Return how a release was asked whether it is ready, empty if it never was; None where that is cut."""
+    if not (folder / PROBE).is_file():
+        return {}
+    with contextlib.suppress(ValueError):
+        found = json.loads(text_of(folder, PROBE))
+        return found if isinstance(found, dict) else None
+    return None
 
 
 def prune(unit: str, name: str, keep: int, staged: str) -> None:
@@ -55,7 +83,8 @@ def prune(unit: str, name: str, keep: int, staged: str) -> None:
     ``keep`` is ``instances_keep_releases`` of the role ``instances``.
     """
     active = current(unit, name)
-    needed = {staged, active.name if active else None, *(marked(unit, name, marker) for marker in MARKERS)}
+    needed = {staged, active.name if active else None, good(unit, name)}
+    needed |= {marked(unit, name, marker) for marker in MARKERS}
     # What is staged may never become ready, and rollback.yml goes back from what runs.
     needed |= set(ready_before(unit, name)[:1])
     releases = ROOT / unit / name / "releases"
@@ -64,7 +93,8 @@ def prune(unit: str, name: str, keep: int, staged: str) -> None:
     )
     for folder in folders[: max(0, len(folders) - keep)]:
         if folder.name not in needed:
-            shutil.rmtree(folder)
+            # What is left of one where this is cut short is none to go back to.
+            shutil.rmtree(folder.replace(folder.with_name(f".{folder.name}.old")))
 
 
 def content(folder: Path | None) -> dict[str, Any]:
@@ -74,8 +104,9 @@ def content(folder: Path | None) -> dict[str, Any]:
         name = str(path.relative_to(folder or path))
         if path.is_symlink():
             found["links"][name] = str(path.readlink())
-        elif path.is_file() and name != PROBE and not name.startswith(f"{MARKED}/"):
-            found["files"][name] = path.read_text()
+        # A probe that was being written when its writer was killed may hold a login too.
+        elif path.is_file() and not name.startswith((PROBE, f"{MARKED}/")):
+            found["files"][name] = text_of(folder, name)
             found["marked"][name] = text_of(folder, f"{MARKED}/{name}")
     return found
 
@@ -113,7 +144,8 @@ def hidden(marked: str, text: str, other: str) -> str:
 def text_of(folder: Path | None, path: str) -> str:
     """Return what a file of a release holds; nothing where there is no such release, or no such file."""
     file = folder / path if folder else None
-    return file.read_text() if file and file.is_file() else ""
+    # What somebody edited in place may be in any encoding.
+    return file.read_text(errors="replace") if file and file.is_file() else ""
 
 
 def apart(release: Path, other: Path, foreign: str) -> str:

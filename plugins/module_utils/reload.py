@@ -33,7 +33,7 @@ def unit_of(release: Path) -> dict[str, list[str]]:
 def unit_files(release: Path) -> dict[str, str]:
     """Return a release's unit and its drop-ins, without comments."""
     files = [release / "unit.service", *release.glob("systemd/*")]
-    texts: dict[str, str] = effective({file.name: file.read_text() for file in files if file.is_file()})
+    texts: dict[str, str] = effective({f.name: f.read_text(errors="replace") for f in files if f.is_file()})
     return texts
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.module_utils import predecessor
+from ansible.module_utils import atomic_files, predecessor
 from ansible.module_utils.probes import systemctl
 from ansible.module_utils.rest_members import delete_members
 from ansible.module_utils.service_control import now_us
@@ -46,7 +46,7 @@ class Takeover:
 
     def stop(self) -> str | None:
         """Stop the process that this instance takes over from; return what went wrong, if anything."""
-        self.marker.write_text("" if self.unit.asked() else ANSWERED)
+        atomic_files.write(self.marker, "" if self.unit.asked() else ANSWERED)
         if self.unit.module.params["members"]:
             delete_members(self.unit.probe, self.unit.module.params["members"])
         began, deadline = now_us(), time.monotonic() + self.unit.module.params["ready_seconds"]

@@ -42,11 +42,11 @@ left:
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils import atomic_files
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT
 
@@ -69,7 +69,7 @@ def read(file: Path) -> dict[str, Any]:
         }
     except FileNotFoundError:
         return {}
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         message = (
             f"{file} is no record of what is deployed ({error!r}): put it back, or delete it; the next "
             "deploy writes it anew, and hosts that left the inventory before that are not found"
@@ -81,10 +81,8 @@ def read(file: Path) -> dict[str, Any]:
 def write(file: Path, record: Hosts) -> None:
     """Write the record; half of one is never there."""
     file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    new = file.with_name(f"{file.name}.{os.getpid()}")
-    new.touch(mode=0o600)
-    new.write_text(json.dumps({"format": FORMAT, "hosts": record}, indent=1, sort_keys=True) + "\n")
-    new.replace(file)
+    text = json.dumps({"format": FORMAT, "hosts": record}, indent=1, sort_keys=True)
+    atomic_files.write(file, f"{text}\n", 0o600)
 
 
 def main() -> None:

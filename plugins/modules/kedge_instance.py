@@ -83,7 +83,9 @@ kedge_actions:
 """
 
 import contextlib
+import errno
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -92,7 +94,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible.module_utils import haproxy, haproxy_trial, reload, takeover, way_back
+from ansible.module_utils import atomic_files, haproxy, haproxy_trial, reload, takeover, way_back
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.host_processes import not_own
 from ansible.module_utils.journal import last_lines, last_printed_us
@@ -106,13 +108,15 @@ from ansible.module_utils.probes import (
     main_pid,
     systemctl,
 )
-from ansible.module_utils.releases import PROBE, SYSTEMD
+from ansible.module_utils.releases import PROBE, SYSTEMD, marked, text_of
 from ansible.module_utils.rest_members import delete_members
-from ansible.module_utils.service_control import FAILED, act, now_us, warden_state
+from ansible.module_utils.service_control import FAILED, act, is_active, now_us, warden_state
 from ansible.module_utils.takeover import PREDECESSOR
 
 #: What holds for the others where an instance fails, and what to do; what holds for it stands before that.
 NEXT = "No instance after it was touched. Fix what its journal names, then run the playbook again"
+#: The file of a release that says where a package looks for what the release has.
+PLACES = ".package_links"
 STATES = ["started", "restarted", "reloaded", "former", "back", "held", "killed", "stopped", "absent"]
 #: Those that give an instance a release which another plan made.
 FORMER = ("former", "back")
@@ -149,25 +153,27 @@ class InstanceUnit:
     def put_in_force(self, release: str) -> None:
         """Point the one link at a release, in one step, and tell systemd where its limits changed."""
         self.link.parent.mkdir(parents=True, exist_ok=True)
-        new = self.link.with_name(f".{self.name}.new")
-        new.unlink(missing_ok=True)
-        new.symlink_to(self.home / "releases" / release)
-        new.replace(self.link)
+        atomic_files.link(self.link, self.home / "releases" / release)
         self._link_package()
         if self._link_dropins():
             systemctl("daemon-reload")
 
     def _link_package(self) -> None:
         """Have a package read the release's files from its own places; what it brought stays beside them."""
-        links = self.link / ".package_links"
-        for place, target in (json.loads(links.read_text()) if links.is_file() else {}).items():
+        for place, target in self._places_of(self.link).items():
             path = Path(place)
             if path.exists() and not path.is_symlink():
-                path.rename(path.with_name(f"{path.name}.package"))
-            new = path.with_name(f".{path.name}.new")
-            new.unlink(missing_ok=True)
-            new.symlink_to(target)
-            new.replace(path)
+                brought = path.with_name(f"{path.name}.package")
+                brought.unlink(missing_ok=True)
+                os.link(path, brought)
+            atomic_files.link(path, target)
+
+    def _places_of(self, release: Path) -> dict[str, str]:
+        """Return the places of a package to where a release has their files; raises OSError."""
+        try:
+            return dict(json.loads(text_of(release, PLACES) or "{}"))
+        except ValueError:
+            raise OSError(errno.EILSEQ, "is cut", str(release / PLACES)) from None
 
     def _link_dropins(self) -> bool:
         folder = SYSTEMD / f"{self.unit}.d"
@@ -175,13 +181,13 @@ class InstanceUnit:
         if not dropins.is_dir() and not folder.is_dir():
             return False
         folder.mkdir(parents=True, exist_ok=True)
+        names = [file.name for file in dropins.iterdir()] if dropins.is_dir() else []
+        for name in names:
+            atomic_files.link(folder / name, dropins / name)
         for link in folder.iterdir():
             # Only our own: what a person added with systemctl edit stays.
-            if link.is_symlink() and link.readlink().is_relative_to(self.link):
+            if link.is_symlink() and link.readlink().is_relative_to(self.link) and link.name not in names:
                 link.unlink()
-        if dropins.is_dir():
-            for file in dropins.iterdir():
-                (folder / file.name).symlink_to(dropins / file.name)
         return True
 
     def stop(self) -> None:
@@ -196,8 +202,8 @@ class InstanceUnit:
         """Go back to the former release, or go out for the predecessor; return what is wrong, if anything."""
         if not self.takeover or self.release != PREDECESSOR:
             return self.run()
+        atomic_files.write(self.takeover.marker, "")
         self.stop()
-        self.takeover.marker.write_text("")
         for name in ("running", "good"):
             (self.home / name).unlink(missing_ok=True)
         wrong = self.takeover.undo()
@@ -211,13 +217,14 @@ class InstanceUnit:
     def start(self) -> str | None:
         """Start the process and wait until it is ready; return what went wrong, if anything."""
         began = now_us()
+        # Before the start: a run that is killed after it could not say so any more.
+        atomic_files.write(self.home / "started", f"{self.current()}\n")
         if not self.control:
             systemctl("reset-failed", self.unit)
         started = act("start", self.unit, self.control)
         self.act("start", began, started.returncode == 0)
         if started.returncode:
             return started.stderr.strip() or "it does not start"
-        (self.home / "started").write_text(f"{self.current()}\n")
         wrong = self.wait_ready()
         self.act("ready", began, wrong is None)
         return wrong
@@ -277,8 +284,8 @@ class InstanceUnit:
 
     def started_with(self) -> Path | None:
         """Return the release with which the process was started; it may have taken others since."""
-        marker = self.home / "started"
-        return self.home / "releases" / marker.read_text().strip() if marker.exists() else None
+        release = marked(self.module.params["unit"], self.name, "started")
+        return self.home / "releases" / release if release else None
 
     def wait_ready(self, killed: str | None = None, **more: Any) -> str | None:
         """Poll the probe until it holds; return its last complaint when time is up or the process ends.
@@ -354,23 +361,34 @@ class InstanceUnit:
         """Return the last lines that the instance printed."""
         return str(last_lines(self.unit))
 
+    def refusal(self, release: str) -> str | None:
+        """Return why an instance keeps what it runs; asked before anything of it is touched."""
+        if self.module.params["state"] in FORMER and not way_back.unit_of(self, release):
+            return (
+                f"its former release {release} is no longer there, or has no unit. It keeps the release that "
+                "it runs. Take the change of the inventory back, then run deploy.yml"
+            )
+        if not (self.home / "releases" / release).is_dir():
+            return f"release {release} is not there. It was not touched. Run deploy.yml, which stages it"
+        self._places_of(self.home / "releases" / release)
+        if full := self.lacks():
+            return f"{full}. It was not touched. {NEXT}"
+        if blind := self.blind(release):
+            return (
+                f"{blind}. Its new configuration was not activated, and the balancer serves as before. See "
+                "why its proxies do not answer as planned (docs/changes.md), then run deploy.yml again"
+            )
+        return None
+
     def run(self) -> str | None:
         """Bring the instance to its release; return a message when it had to go back."""
         before = self.current()
         release = self.release or before
         if release is None:
             return "no release is staged for it. It was not touched. Run deploy.yml, which stages one"
+        if wrong := self.refusal(release):
+            return wrong
         state = self.module.params["state"]
-        if state in FORMER and not (self.home / "releases" / release).is_dir():
-            return (
-                f"its former release {release} is no longer there. It keeps the release that it runs. "
-                "Take the change of the inventory back, then run deploy.yml"
-            )
-        if wrong := self.blind(release):
-            return (
-                f"{wrong}. Its new configuration was not activated, and the balancer serves as before. See "
-                "why its proxies do not answer as planned (docs/changes.md), then run deploy.yml again"
-            )
         (self.home / "running").unlink(missing_ok=True)
         self.former = before if before != release else None
         gently = self.reloads() and self.takes(release) and self.raise_limits(release)
@@ -379,20 +397,23 @@ class InstanceUnit:
                 return f"{wrong}; {self.takeover.give_back()}. {NEXT}"
         elif state != "started" and not gently:
             self.stop()
-        if state in FORMER:
-            way_back.restore(self, release)
-        # Also where the link is right already: a run that was killed may have left out the limits.
-        self.put_in_force(release)
-        wrong = self.reload() if gently else self.start()
+        try:
+            if state in FORMER:
+                way_back.restore(self, release)
+            # Also where the link is right already: a run that was killed may have left out the limits.
+            self.put_in_force(release)
+            wrong = self.reload() if gently else self.start()
+        except OSError as error:
+            wrong = f"{error.filename}: {error.strerror}"
         if wrong is None:
             if not self.control:
                 systemctl("enable", self.unit)
             if self.takeover and self.takeover.begun():
                 self.takeover.end()
                 self.former = PREDECESSOR
-            self.mark(release)
             if state == "back" and self.former:
                 (self.home / "releases" / self.former / PROBE).unlink(missing_ok=True)
+            self.mark(release)
             return None
         journal = self.journal()
         left = way_back.go_back(self, release, gently=gently)
@@ -400,12 +421,17 @@ class InstanceUnit:
 
     def mark(self, release: str) -> None:
         """Note the release that runs, and that it is one that became ready."""
-        for name in ("running", "good"):
-            (self.home / name).write_text(release + "\n")
         # How it was asked, should it be put back: a later release may have another login, or TLS.
-        asked = self.home / "releases" / release / PROBE
-        asked.touch(mode=0o600)
-        asked.write_text(json.dumps(self.probe))
+        atomic_files.write(self.home / "releases" / release / PROBE, json.dumps(self.probe), 0o600)
+        # That it runs comes last: a run that is killed before gives it the release once more.
+        for name in ("good", "running"):
+            atomic_files.write(self.home / name, f"{release}\n")
+
+    def lacks(self) -> str:
+        """Return which disk cannot take what a switch and its way back write; empty where all can."""
+        unit = SYSTEMD / f"{self.module.params['unit']}@.service"
+        size = unit.stat().st_size if unit.is_file() else 0
+        return str(atomic_files.lacks([(self.home, 0, 0), (self.link, 0, 0), (SYSTEMD, size, 1)]))
 
     def remove(self) -> None:
         """Stop the instance for good and take its configuration away; its data and logs stay."""
@@ -414,7 +440,23 @@ class InstanceUnit:
         self.link.unlink(missing_ok=True)
         shutil.rmtree(SYSTEMD / f"{self.unit}.d", ignore_errors=True)
         if self.home.exists():
+            # What is left where this is cut short is no release to go back to.
+            for file in (self.home / "good", *self.home.glob(f"releases/*/{PROBE}")):
+                file.unlink(missing_ok=True)
             shutil.rmtree(self.home)
+
+
+def whole(act: Callable[[InstanceUnit], str | None]) -> Callable[[InstanceUnit], str | None]:
+    """Return what does something to an instance, and says what holds where a disk ends it."""
+
+    def done(instance: InstanceUnit) -> str | None:
+        try:
+            return act(instance)
+        except OSError as error:
+            runs = "runs" if is_active(instance.unit, instance.control) else "is stopped"
+            return f"{error.filename}: {error.strerror}; it {runs}, with release {instance.current()}. {NEXT}"
+
+    return done
 
 
 def in_groups(
@@ -464,7 +506,7 @@ def main() -> None:
             else:
                 ways = {"killed": InstanceUnit.kill, "held": InstanceUnit.hold, "back": InstanceUnit.back}
                 act = ways.get(module.params["state"], InstanceUnit.run)
-                outcomes = in_groups(act, instances, module.params["at_once"] or len(instances))
+                outcomes = in_groups(whole(act), instances, module.params["at_once"] or len(instances))
     except TimeoutError as error:
         module.fail_json(msg=str(error))
     actions = [a for i in instances for a in i.actions]

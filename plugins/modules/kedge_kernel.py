@@ -41,6 +41,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils import atomic_files
 from ansible.module_utils.basic import AnsibleModule
 
 PROC = Path("/proc/sys")
@@ -148,10 +149,7 @@ def put(path: str, text: str) -> None:
     """Write a file in one step, readable by everybody: kernel settings are no secret."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    new = target.with_name(f".{target.name}.new")
-    new.write_text(text)
-    new.chmod(0o644)
-    new.replace(target)
+    atomic_files.write(target, text)
 
 
 def in_container() -> bool:

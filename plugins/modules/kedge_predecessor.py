@@ -58,7 +58,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils import predecessor
+from ansible.module_utils import atomic_files, predecessor
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.host_processes import main_class, processes, words_of
 from ansible.module_utils.node_lock import ROOT
@@ -71,6 +71,21 @@ UNIT = "mirror-maker"
 def taking(flow: str) -> Path:
     """Return the file that names the processes that were stopped to be taken over."""
     return Path(ROOT) / f".{flow}.predecessor"
+
+
+def noted(flow: str) -> list[str]:
+    """Return the processes that ran before they were stopped to be taken over; raises ValueError."""
+    mark = taking(flow)
+    if not mark.exists():
+        return []
+    try:
+        return [str(name) for name in json.loads(mark.read_text(errors="replace"))]
+    except (ValueError, TypeError):
+        message = (
+            f"{mark} is empty or cut: it named the processes that ran before flow {flow} was taken over. "
+            'Write their names there, such as ["theirs.service"], or delete it and start them by hand'
+        )
+        raise ValueError(message) from None
 
 
 def seen(named: dict[str, Any]) -> dict[str, Any]:
@@ -112,12 +127,9 @@ def awaited(named: dict[str, Any], done: Done, runs: bool, seconds: float) -> st
 def stopped(flow: str, named: list[dict[str, Any]], seconds: float) -> list[str]:
     """Stop what runs, and note that it ran; return what is wrong, a line each."""
     running = [one for one in named if predecessor.runs(one)]
-    mark = taking(flow)
-    before = json.loads(mark.read_text()) if mark.exists() else []
+    mark, before = taking(flow), noted(flow)
     mark.parent.mkdir(parents=True, exist_ok=True)
-    new = mark.with_name(f"{mark.name}.new")
-    new.write_text(json.dumps(sorted({*before, *map(predecessor.name_of, running)})))
-    new.replace(mark)
+    atomic_files.write(mark, json.dumps(sorted({*before, *map(predecessor.name_of, running)})))
     wrong = []
     for one in running:
         why = awaited(one, predecessor.stop(one), runs=False, seconds=seconds)
@@ -127,16 +139,14 @@ def stopped(flow: str, named: list[dict[str, Any]], seconds: float) -> list[str]
 
 def started(flow: str, named: list[dict[str, Any]], seconds: float) -> list[str]:
     """Start what was stopped; return what is wrong, a line each."""
-    mark = taking(flow)
-    ran = json.loads(mark.read_text()) if mark.exists() else []
-    wrong = []
+    ran, wrong = noted(flow), []
     for one in named:
         if predecessor.name_of(one) in ran and not predecessor.runs(one):
             why = awaited(one, predecessor.start(one), runs=True, seconds=seconds)
             by_hand = f"start it by hand (`{predecessor.by_hand(one)}`)"
             wrong += [f"{predecessor.name_of(one)} does not start again: {why}; {by_hand}"] if why else []
     if not wrong:
-        mark.unlink(missing_ok=True)
+        taking(flow).unlink(missing_ok=True)
     return wrong
 
 
@@ -175,7 +185,13 @@ def main() -> None:
         for line in left(flow, named):
             module.warn(f"{line}. See that nothing starts it with the host")
         module.exit_json(changed=True)
-    wrong = (stopped if state == "stopped" else started)(flow, named, p["seconds"])
+    try:
+        wrong = (stopped if state == "stopped" else started)(flow, named, p["seconds"])
+    except (OSError, ValueError) as error:
+        module.fail_json(
+            msg=f"{error}. No process of flow {flow} was stopped or started. Fix that, then run the playbook "
+            "again"
+        )
     if wrong:
         holds = f"No instance of flow {flow} was {'started' if state == 'stopped' else 'left running'}"
         module.fail_json(msg=f"{'; '.join(wrong)}. {holds}. Fix that, then run the playbook again")

@@ -64,6 +64,7 @@ from ansible.module_utils.releases import (
     current,
     difference,
     kept,
+    probe_of,
     ready_before,
     text_of,
 )
@@ -96,6 +97,11 @@ def refusal(params: dict[str, Any], active: Path, folder: Path) -> str:
     unit = text_of(folder, "unit.service")
     if not unit:
         return f"release {folder.name} has no unit"
+    if cut := next((each / PROBE for each in (folder, active) if probe_of(each) is None), None):
+        return (
+            f"{cut} is empty or cut, so nothing says how that release is asked. `ansible-playbook "
+            "rolling_restart.yml` writes that of the active release anew; else name another release"
+        )
     if runs := apart(folder, active, params["foreign"]):
         return f"release {folder.name} runs {runs}, which must not run beside what is planned"
     gone = [link for link in content(folder)["links"].values() if not Path(link).exists()]
@@ -108,7 +114,7 @@ def refusal(params: dict[str, Any], active: Path, folder: Path) -> str:
 
 def asked(folder: Path) -> dict[str, str]:
     """Return how a balancer, and Kedge, have to ask the instance of a release how it is."""
-    probe = json.loads(text_of(folder, PROBE) or "{}")
+    probe = probe_of(folder) or {}
     known = {key: str(probe.get(key, "")) for key in ("kind", "user", "login", "certificate")}
     url = str(probe.get("url", ""))
     # Another unit or other software may answer another question.

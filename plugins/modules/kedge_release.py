@@ -80,10 +80,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils import atomic_files
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.predecessor import name_of, serves
 from ansible.module_utils.releases import (
+    ETC,
     MARK,
     MARKED,
     PROBE,
@@ -94,6 +96,7 @@ from ansible.module_utils.releases import (
     effective,
     marked,
     prune,
+    text_of,
 )
 from ansible.module_utils.service_control import is_active
 
@@ -102,6 +105,9 @@ KIT = "kit-version"
 VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,3}")
 #: The host's own key of the digests that name releases, which would else tell of weak secrets in them.
 KEY: Path = ROOT / ".release-key"
+KEY_BYTES = 32
+#: What a file takes of a disk at least.
+BLOCK = 4096
 
 
 def release_id(instance: dict[str, Any], key: bytes) -> str:
@@ -112,19 +118,20 @@ def release_id(instance: dict[str, Any], key: bytes) -> str:
 
 def release_key(*, make: bool) -> bytes:
     """Return the host's key of digests, made where there is none yet; in check mode it may stay empty."""
-    if not KEY.exists():
-        if not make:
-            return b""
-        KEY.parent.mkdir(parents=True, exist_ok=True)
-        new = KEY.with_name(f"{KEY.name}.{os.getpid()}")
-        new.touch(mode=0o600)
-        new.write_bytes(secrets.token_bytes(32))
-        # Of two services that are staged at the same time, the first one's key counts.
-        with contextlib.suppress(FileExistsError):
-            os.link(new, KEY)
-        new.unlink()
-    key: bytes = KEY.read_bytes()
-    return key
+    key: bytes = KEY.read_bytes() if KEY.exists() else b""
+    if len(key) == KEY_BYTES or not make:
+        return key if len(key) == KEY_BYTES else b""
+    KEY.parent.mkdir(parents=True, exist_ok=True)
+    # One that was cut names nothing; every release gets another name then, as on a new host.
+    KEY.unlink(missing_ok=True)
+    new = KEY.with_name(f"{KEY.name}.{os.getpid()}")
+    atomic_files.write(new, secrets.token_bytes(KEY_BYTES), 0o600)
+    # Of two services that are staged at the same time, the first one's key counts.
+    with contextlib.suppress(FileExistsError):
+        os.link(new, KEY)
+    new.unlink()
+    atomic_files.sync(KEY.parent)
+    return KEY.read_bytes()
 
 
 def filled(instance: dict[str, Any], values: dict[str, str]) -> dict[str, Any]:
@@ -135,44 +142,58 @@ def filled(instance: dict[str, Any], values: dict[str, str]) -> dict[str, Any]:
 
 
 def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
-    """Write a release beside its final name and rename it: half a release is never one."""
+    """Write a release beside its final name and rename it: half a release is never one.
+
+    One that is there keeps its folder, to which the link of its instance may lead, and its probe: it became
+    ready as it is, and only comments change, or what was edited goes.
+    """
     # Folders on the way may be passed through by the service; what is in a release is nobody else's.
     os.umask(0o022)
     folder.parent.mkdir(parents=True, exist_ok=True)
     os.umask(0o077)
-    new = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(new, ignore_errors=True)
+    if folder.is_dir():
+        fill(folder, instance, group)
+        return
+    for left in folder.parent.glob(".*"):
+        shutil.rmtree(left, ignore_errors=True)
+    new = folder.with_name(f".{folder.name}.new")
     try:
         fill(new, instance, group)
-        if (folder / PROBE).is_file():
-            # It became ready as it is; only comments change, or what was edited goes.
-            shutil.copy2(folder / PROBE, new / PROBE)
     except OSError:
         # What was written so far would be in the way on a disk that is full.
         shutil.rmtree(new, ignore_errors=True)
         raise
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
     new.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    atomic_files.sync(folder.parent)
 
 
-def fill(new: Path, instance: dict[str, Any], group: int) -> None:
-    """Write the files and links of a release, readable by its service and by nobody else."""
-    new.mkdir(parents=True)
+def written(instance: dict[str, Any]) -> dict[str, str]:
+    """Return the files of a release, those included that show others with their marks."""
     marked = {f"{MARKED}/{path}": text for path, text in instance["marked"].items() if MARK.search(text)}
-    for path, text in {**instance["files"], **marked}.items():
-        target = new / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
-    for name, destination in instance["links"].items():
-        (new / name).symlink_to(destination)
-    for path in [new, *new.rglob("*")]:
-        os.chown(path, 0, group, follow_symlinks=False)
-        if not path.is_symlink():
-            path.chmod(0o750 if path.is_dir() else 0o640)
+    return {**instance["files"], **marked}
+
+
+def fill(folder: Path, instance: dict[str, Any], group: int) -> None:
+    """Have the files and links of a release in its folder, readable by its service and by nobody else."""
+    folder.mkdir(exist_ok=True)
+    files, links = written(instance), instance["links"]
+    for path in sorted(folder.rglob("*"), reverse=True):
+        name = str(path.relative_to(folder))
+        if path.is_symlink() or path.is_file():
+            if name not in (*files, *links, PROBE):
+                path.unlink()
+        elif name in (*files, *links):
+            shutil.rmtree(path)
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        atomic_files.write(folder / name, text, 0o640, group)
+    for name, target in links.items():
+        atomic_files.link(folder / name, target)
+    for path in [folder, *folder.rglob("*")]:
+        if path.is_symlink() or path.is_dir():
+            os.chown(path, 0, group, follow_symlinks=False)
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o750)
 
 
 def stage(
@@ -226,21 +247,21 @@ def install_units(module: AnsibleModule) -> list[dict[str, str]]:
     changes = []
     for name, after in sorted(module.params["units"].items()):
         path = SYSTEMD / name
-        before = path.read_text() if path.exists() else ""
+        before = text_of(SYSTEMD, name)
         if before == after:
             continue
         changes.append(
             {"before": before, "after": after, "before_header": str(path), "after_header": str(path)}
         )
         if not module.check_mode:
-            # Half a unit file is never one, also on a full disk.
-            new = path.with_name(f".{path.name}.new")
-            new.write_text(after)
-            new.chmod(0o644)
-            new.replace(path)
+            atomic_files.write(path, after)
     targets = [name for name in module.params["units"] if name.endswith(".target")]
     # A run that was killed may have left the files without systemd having read them.
-    unread = any(module.run_command(["systemctl", "is-enabled", "--quiet", t])[0] for t in targets)
+    loaded = [name.replace("@.", "@*.") for name in module.params["units"]]
+    asked = module.run_command(["systemctl", "show", "--property=NeedDaemonReload", "--value", *loaded])[1]
+    unread = "yes" in asked.split() or any(
+        module.run_command(["systemctl", "is-enabled", "--quiet", t])[0] for t in targets
+    )
     if (changes or unread) and not module.check_mode:
         module.run_command(["systemctl", "daemon-reload"], check_rc=True)
         module.run_command(["systemctl", "enable", *targets], check_rc=True)
@@ -249,13 +270,10 @@ def install_units(module: AnsibleModule) -> list[dict[str, str]]:
 
 def note_kit(folder: Path, kit: str, *, check: bool) -> str:
     """Note which version of Kedge staged here last; return it where it was a later one than this, else ''."""
-    file = folder / KIT
-    before = file.read_text().strip() if file.is_file() else ""
+    before = text_of(folder, KIT).strip()
     if kit and kit != before and not check:
         folder.mkdir(parents=True, exist_ok=True)
-        new = folder / f".{KIT}.{os.getpid()}"
-        new.write_text(f"{kit}\n")
-        new.replace(file)
+        atomic_files.write(folder / KIT, f"{kit}\n")
     numbers = [tuple(map(int, v.split("."))) if VERSION.fullmatch(v) else () for v in (before, kit)]
     return before if all(numbers) and numbers[0] > numbers[1] else ""
 
@@ -300,12 +318,38 @@ def main() -> None:
         )
 
 
+def lacks(module: AnsibleModule, instances: list[dict[str, Any]]) -> str:
+    """Return which disk cannot take what will be written; empty where all can, or nothing will be."""
+    unit = module.params["unit"]
+    places = [
+        (SYSTEMD, len(text) + BLOCK, 1)
+        for name, text in module.params["units"].items()
+        if text_of(SYSTEMD, name) != text
+    ]
+    for instance in instances:
+        releases = ROOT / unit / instance["name"] / "releases"
+        wanted = release_id(instance, release_key(make=True))
+        if wanted != getattr(current(unit, instance["name"]), "name", "") or difference(
+            unit, releases / wanted, instance
+        ):
+            texts = written(instance)
+            # A folder each at the most, and the link in its place.
+            places.append((releases, sum(len(t) + 2 * BLOCK for t in texts.values()), 2 * len(texts) + 8))
+            places.append((ETC / unit, BLOCK, 2))
+    return str(atomic_files.lacks(places))
+
+
 def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
     """Stage every instance, then install the units; return what the module answers."""
     unit = module.params["unit"]
     diffs: list[dict[str, str]] = []
     states = []
-    for instance in (filled(i, module.params["secrets"]) for i in module.params["instances"]):
+    instances = [filled(i, module.params["secrets"]) for i in module.params["instances"]]
+    if not module.check_mode and (why := lacks(module, instances)):
+        module.fail_json(
+            msg=f"{why}. No instance of {unit} was touched. Fix that on the host, then run deploy.yml again"
+        )
+    for instance in instances:
         state, diff = stage(module, instance, group)
         states.append(state)
         diffs += diff

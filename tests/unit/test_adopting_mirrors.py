@@ -359,6 +359,17 @@ def test_one_that_does_not_stop_or_start_is_named_with_what_to_do(units: Units) 
     )
 
 
+@pytest.mark.parametrize("cut", ["", '["theirs', "null", "7"])
+def test_a_note_of_what_ran_that_was_cut_stops_and_starts_nothing(units: Units, cut: str) -> None:
+    units.mark.write_text(cut)
+    for change in (kedge_predecessor.stopped, kedge_predecessor.started):
+        with pytest.raises(
+            ValueError, match=r"metrics\.predecessor is empty or cut: .* Write their names there"
+        ):
+            change("metrics", NAMED, 1)
+    assert units.did == []
+
+
 def test_what_was_taken_over_does_not_start_with_the_host(units: Units) -> None:
     kedge_predecessor.stopped("metrics", NAMED, 1)
     units.refused.add("disable spare.service")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.module_utils import releases, way_back
+from ansible.module_utils import atomic_files, releases, way_back
 
 from control.rollback import refusal, steps
 from plugins.modules import kedge_instance, kedge_previous_release, kedge_release
@@ -290,6 +291,7 @@ def test_the_release_before_the_one_that_runs_is_kept_however_many_are_staged(
     instance = {"name": "8082", "files": {"a": "1\n"}, "marked": {"a": "1\n"}, "links": {}}
     params = {
         "unit": "kafka-rest",
+        "units": {},
         "instances": [instance],
         "secrets": {},
         "controls": {},
@@ -335,3 +337,94 @@ def test_what_is_done_is_a_line_an_instance() -> None:
     ]
     # A host that --limit leaves out has no answer.
     assert steps({"rest4": {}}, "kafka-rest") == []
+
+
+CUT = ["", "\n", "rel", "\udcff"]
+
+
+@pytest.mark.parametrize("cut", CUT)
+def test_a_way_back_whose_marker_was_cut_leads_to_the_release_that_was_ready_last(
+    host: Host, cut: str
+) -> None:
+    for release in ("first", "second"):
+        host.stage(release, unit=release)
+        host.switch(release)
+    (host.home / "good").write_text(cut, errors="surrogateescape")
+    host.stage("broken")
+    assert "the previous release second is back" in str(host.switch("broken", fails="broken"))
+    assert (host.folder / "systemd" / "kafka-rest@.service").read_text() == UNIT.format("second")
+    assert host.did[-1] == "start"
+
+
+@pytest.mark.parametrize("cut", ["", '{"kind": "no', "[]", "\udcff"])
+def test_a_probe_that_was_cut_is_asked_as_is_planned_and_no_rollback_leads_to_it(
+    host: Host, cut: str
+) -> None:
+    for release in ("old", "new"):
+        host.stage(release)
+        host.switch(release)
+    for release, left in (("new", "the previous release new is back"), ("old", "")):
+        probe = host.home / "releases" / release / ".probe"
+        probe.write_text(cut, errors="surrogateescape")
+        os.utime(probe, (host.clock, host.clock))
+        if left:
+            host.stage("broken")
+            assert left in str(host.switch("broken", fails="broken"))
+    release, wrong = host.former()
+    assert (release, wrong.partition(" is empty or cut")[0]) == ("old", str(probe))
+
+
+@pytest.mark.parametrize("missing", ["", None])
+def test_a_former_release_without_a_unit_stops_nothing(host: Host, missing: str | None) -> None:
+    for release in ("old", "new"):
+        host.stage(release)
+        host.switch(release)
+    unit = host.home / "releases" / "old" / "unit.service"
+    unit.unlink()
+    if missing is not None:
+        unit.write_text(missing)
+    host.did.clear()
+    assert "has no unit" in str(host.switch("old", "former"))
+    assert host.did == []
+
+
+@pytest.mark.parametrize("full", ["etc", "systemd", "kedge/kafka-rest/8082"])
+def test_a_disk_that_fills_up_between_stop_and_start_leaves_the_service_up_or_says_what_to_do(
+    host: Host, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    for release in ("old", "new"):
+        host.stage(release, unit=release)
+        host.switch(release)
+    unit = host.folder / "systemd" / "kafka-rest@.service"
+    unit.write_text(UNIT.format("new"))
+    write = atomic_files.write
+
+    def until_full(path: Path, *more: Any) -> None:
+        if path.is_relative_to(host.folder / full):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write(path, *more)
+
+    monkeypatch.setattr(atomic_files, "write", until_full)
+    monkeypatch.setattr(kedge_instance, "is_active", lambda *_: host.did[-1] == "start")
+    wrong = kedge_instance.whole(lambda _: host.switch("old", "former"))(instance_unit("8082", "old"))
+    assert unit.read_text() in {UNIT.format("old"), UNIT.format("new")}
+    if full == "etc":
+        assert wrong is None
+    else:
+        assert "No space left on device" in str(wrong)
+        assert "run the playbook again" in str(wrong)
+    if full == "systemd":
+        # Nothing of the former release was activated, so the one that ran is started again.
+        assert host.did[-1] == "start"
+
+
+def test_a_disk_that_is_full_keeps_what_runs(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.stage("old")
+    host.switch("old")
+    host.stage("new")
+    host.did.clear()
+    monkeypatch.setattr(atomic_files, "RESERVE_BYTES", 1 << 62)
+    said = str(host.switch("new"))
+    assert "KiB are needed. It was not touched." in said
+    assert host.did == []
+    assert (host.home / "running").read_text() == "old\n"

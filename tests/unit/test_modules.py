@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.module_utils import journal, way_back
+from ansible.module_utils import journal, releases, way_back
 
 from control.breaking_changes import turning_tls
 from control.planned import planned_value
@@ -105,7 +105,8 @@ def unit_with(
 ) -> kedge_instance.InstanceUnit:
     """A unit whose process runs with the limits of a release, and another release of it."""
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=0))
-    monkeypatch.setattr(kedge_instance, "ROOT", folder)
+    for module in (kedge_instance, releases):
+        monkeypatch.setattr(module, "ROOT", folder)
     for release, text in (("old", old), ("new", new)):
         path = folder / "u" / "one" / "releases" / release / "systemd" / "10-kedge.conf"
         path.parent.mkdir(parents=True)
@@ -167,7 +168,8 @@ def test_a_process_takes_a_release_by_reload_unless_its_unit_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, running: int, changed: str, holds: bool
 ) -> None:
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=running))
-    monkeypatch.setattr(kedge_instance, "ROOT", tmp_path)
+    for module in (kedge_instance, releases):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
     home = tmp_path / "u" / "one"
     for release in ("old", "new"):
         for name in ("haproxy.cfg", "unit.service", "systemd/10-kedge.conf"):
@@ -181,7 +183,8 @@ def test_a_process_takes_a_release_by_reload_unless_its_unit_changed(
 def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kedge_instance, "ROOT", tmp_path)
+    for module in (kedge_instance, releases):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
     asked: list[str] = []
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda probe: asked.append(probe["login"]))
     monkeypatch.setattr(way_back, "SYSTEMD", tmp_path)
@@ -196,7 +199,7 @@ def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
 
     for release in ("old", "new"):
         (tmp_path / "u" / "one" / "releases" / release).mkdir(parents=True)
-        (tmp_path / "u" / "one" / "releases" / release / "unit.service").write_text("")
+        (tmp_path / "u" / "one" / "releases" / release / "unit.service").write_text("[Service]\n")
     instance("old-login").mark("old")
     assert "is back and running" in way_back.go_back(instance("new-login"), "new")
     assert asked == ["old-login"]

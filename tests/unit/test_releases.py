@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import subprocess
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.module_utils import releases
+from ansible.module_utils import atomic_files, releases
 
 from plugins.action import kedge_release as staging
 from plugins.module_utils import service_control
 from plugins.modules import kedge_release
+from tests.kills import killed_at
 
 INSTANCE = {
     "name": "8082",
@@ -23,22 +26,67 @@ INSTANCE = {
 }
 
 
-def test_a_disk_that_fills_up_leaves_no_part_of_a_release(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = Path.write_text
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts a small file system."""
+    if os.geteuid() != 0:
+        pytest.skip("root alone mounts a file system")
+    place = tmp_path / "small"
+    place.mkdir()
 
-    def until_full(self: Path, *arguments: Any, **options: Any) -> int:
-        if self.name == "b":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
-        return write(self, *arguments, **options)
+    def mounted(options: str) -> Path:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "small", place], check=False)
+        if done.returncode:
+            pytest.skip("no file system can be mounted here")
+        return place
 
-    releases = tmp_path / "releases"
-    kedge_release.write_release(releases / "old", INSTANCE, os.getgid())
-    monkeypatch.setattr(Path, "write_text", until_full)
+    yield mounted
+    subprocess.run(["umount", place], check=False)
+
+
+@pytest.mark.parametrize("options", ["size=48k", "size=1m,nr_inodes=12"])
+def test_a_disk_that_fills_up_leaves_no_part_of_a_release(small: Callable[[str], Path], options: str) -> None:
+    folder = small(options) / "releases"
+    kedge_release.write_release(folder / "old", INSTANCE, os.getgid())
+    texts = {f"file{n}": "x" * 8192 for n in range(8)}
     with pytest.raises(OSError, match="No space left"):
-        kedge_release.write_release(releases / "new", INSTANCE, os.getgid())
-    assert [path.name for path in releases.iterdir()] == ["old"]
+        kedge_release.write_release(folder / "new", INSTANCE | {"files": texts, "marked": texts}, os.getgid())
+    assert [path.name for path in folder.iterdir()] == ["old"]
+    # Nor of one that is there, of which each file is the old one or the new one.
+    with pytest.raises(OSError, match="No space left"):
+        large = {"a": "new\n", "b": "x" * 65536, **texts}
+        kedge_release.write_release(folder / "old", INSTANCE | {"files": large, "marked": large}, os.getgid())
+    assert (folder / "old" / "a").read_text() in ("1\n", "new\n")
+    assert (folder / "old" / "b").read_text() in ("2\n", large["b"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("size=512k", "has 512 KiB free, and 1,0"),
+        ("size=8m,nr_inodes=40", " inodes free, and "),
+        ("size=8m,ro", "is mounted read-only"),
+    ],
+)
+def test_a_disk_that_cannot_take_what_will_be_written_is_named_before_a_change(
+    small: Callable[[str], Path], options: str, said: str
+) -> None:
+    place = small(options)
+    assert atomic_files.lacks([(place / "a" / "b", 1 << 20 if "8m" in options else 1, 1)]).count(said) == 1
+    assert atomic_files.lacks([(place.parent, 1, 1)]) == ""
+
+
+def test_a_file_that_is_replaced_is_the_old_one_wherever_its_writer_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "unit.service"
+    atomic_files.write(file, "old")
+    for at in count():
+        with killed_at(tmp_path, at) as kill:
+            atomic_files.write(file, "new", 0o600, os.getgid())
+        assert file.read_text() == ("old" if kill.killed else "new")
+        if not kill.killed:
+            break
+    assert at > 2
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_release_is_named_alike_on_one_host_and_otherwise_on_another() -> None:
@@ -173,6 +221,34 @@ def test_a_value_that_somebody_edited_is_put_back_by_a_restart(staged: Staged) -
     edited = staged.stage(planned)
     assert (edited["pending"], edited["comments"]) == (True, False)
     assert staged.text() == planned
+
+
+def test_what_somebody_added_goes_and_what_he_wrote_in_another_encoding_is_put_back(staged: Staged) -> None:
+    staged.started(staged.stage("threads=2\n")["release"])
+    place = staged.link.resolve()
+    (place / "kafka-rest.properties").write_bytes(b"# caf\xe9\nthreads=3\n")
+    (place / "added").write_text("")
+    staged.stage("threads=2\n")
+    assert staged.text() == "threads=2\n"
+    assert staged.link.resolve() == place
+    assert sorted(path.name for path in place.iterdir()) == [releases.PROBE, "kafka-rest.properties"]
+
+
+@pytest.mark.parametrize("cut", [b"", b"\n", b"abc", b"\xff", b"releases/.."])
+def test_a_marker_that_was_cut_names_no_release(staged: Staged, cut: bytes) -> None:
+    planned = "threads=2\n"
+    staged.started(staged.stage(planned)["release"])
+    assert not staged.stage(planned)["pending"]
+    (staged.home / "running").write_bytes(cut)
+    assert staged.stage(planned)["pending"]
+
+
+@pytest.mark.parametrize("cut", [b"", b"short"])
+def test_a_key_that_was_cut_is_made_anew(staged: Staged, cut: bytes) -> None:
+    staged.stage("threads=2\n")
+    kedge_release.KEY.write_bytes(cut)
+    assert kedge_release.release_key(make=False) == b""
+    assert len(kedge_release.release_key(make=True)) == 32
 
 
 def test_another_value_is_another_release(staged: Staged) -> None:
