@@ -21,6 +21,7 @@ from control.generator_bundle import code
 from evidence.load_options import LoadError
 from evidence.tables import arrow_schema
 from evidence.writing import to_table
+from tests.awaiting import await_that
 from tests.hostile_agent import NAME, OVER, ROW, Agents, answering, file, line, load
 from verify.collect.hosts import read_access
 from verify.load.actors import processes
@@ -191,6 +192,26 @@ def test_no_more_records_are_counted_than_were_due(agents: Agents) -> None:
     assert generator.workers[NAME].wait(30) == 255
     assert "says that it sent 1,099,511,627,776 records" in generator.refused
     assert agents.board.cells(NAME)[Cell.SENT] == 0
+
+
+@pytest.mark.parametrize("back_s", [11, 3600])
+def test_a_clock_that_is_set_back_makes_no_honest_host_a_hostile_one(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch, back_s: int
+) -> None:
+    go = agents.board.head[Head.GO] = now_us()
+    row = list(ROW)
+    row[Cell.SENT] = 50
+    sent = line(OVER | {"over": False, "cells": {NAME: row}}).decode().strip()
+    set_back = agents.folder.parent / "set-back"
+    wait = f"until test -e {set_back}; do sleep 0.02; done"
+    generator = agents.begun(f"{answering(code())}; {wait}; echo '{sent}'; exec sleep 60")
+    monkeypatch.setattr("verify.load.generators.now_us", lambda: int(go) - back_s * 1_000_000)
+    set_back.touch()
+    try:
+        await_that(lambda: agents.board.cells(NAME)[Cell.SENT] == 50 or generator.refused, "it is counted")
+        assert generator.refused == ""
+    finally:
+        generator.kill()
 
 
 def test_the_files_of_a_host_have_a_bound_together(tmp_path: Path) -> None:

@@ -132,6 +132,7 @@ class Generator:
         self._cluster = load.cluster
         self._statuses: dict[str, int] = {}
         self._over = threading.Event()
+        self._began = (now_us(), time.monotonic())
         self._log = self._logs / f"generator-{host}.log"
         with self._log.open("ab") as log:
             self._ssh = subprocess.Popen(
@@ -253,7 +254,7 @@ class Generator:
         go = int(board.head[Head.GO])
         for lane in self._lanes:
             sent = said.cells.get(lane.actor, [0] * WIDTH)[Cell.SENT]
-            due = count_due(go, lane.rate, now_us() + _ASTRAY_US, lane.per_request) if go else 0
+            due = count_due(go, lane.rate, self._latest_us() + _ASTRAY_US, lane.per_request) if go else 0
             if not 0 <= sent <= due:
                 raise UntrustedError(f"{lane.actor} says that it sent {sent:,} records, and {due:,} are due")
         for actor, row in said.cells.items():
@@ -267,6 +268,11 @@ class Generator:
             # One that ended in order has ended when its evidence is here.
             self._statuses |= {name: status for name, status in said.ended.items() if status}
         return said.over
+
+    def _latest_us(self) -> int:
+        """Return how late it may be: a clock that somebody sets back makes nobody send too early."""
+        began_us, began = self._began
+        return max(now_us(), began_us + int((time.monotonic() - began) * 1_000_000))
 
     def _take_files(self) -> None:
         """Have all files of the host in their places, or none: who sends one that is none is not believed."""

@@ -178,12 +178,16 @@ class _Run:
         self._line_before = (0.0, 0)
         self._phase = "warming"
         while not self._enough(board):
-            if now_us() >= go + self._load.warm_up_s * 1_000_000:
+            if self._loaded_s() >= self._load.warm_up_s:
                 self._phase = "running"
             self._tick(board)
 
+    def _loaded_s(self) -> float:
+        """Return for how long the load goes on, also where somebody sets the clock meanwhile."""
+        return time.monotonic() - self._began - self._lead_us / 1e6
+
     def _enough(self, board: Board) -> bool:
-        elapsed_s = (now_us() - self._facts.started_us) / 1e6
+        elapsed_s = self._loaded_s()
         if elapsed_s >= self._load.max_s or (self._dir / ENOUGH).exists():
             return True
         if elapsed_s < self._load.min_s or board.total(Cell.ACKED) < self._load.min_records:
