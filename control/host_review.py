@@ -18,7 +18,7 @@ from border.jvms import JvmProcess, Running
 from evidence.printable import plain, plain_lines
 from sizing.core.compact_names import fold
 from sizing.review.command import bounded, review
-from sizing.review.found_inventory import FoundProcess, documents, inventory_from
+from sizing.review.found_inventory import FoundProcess, code_of, documents, inventory_from
 from sizing.review.judging import Judgement
 from sizing.review.kinds import SIGNS, parts_of
 from sizing.review.page import page
@@ -136,6 +136,12 @@ def _sources(runs: Running) -> dict[str, dict[str, str]]:
 def _reviewed(paths: Sequence[Path], machine: ReviewedMachine, folder: Path) -> _Reviewed:
     judgements, others = review(paths, machine.cores, machine.memory_mib)
     processes = processes_of([part for path in paths for part in parts_of(path)])
+    # Of the flows of one process, the first.
+    warned = {f for one in judgements for f in one.findings}
+    for number, (judgement, process) in enumerate(zip(judgements, processes, strict=False)):
+        new = [f for f in code_of(process) if f not in warned]
+        warned.update(new)
+        judgements[number] = replace(judgement, findings=(*judgement.findings, *new))
     return judgements, [_short(word, folder) for word in others], processes
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from sizing.core.findings import Finding
 from sizing.inventory.clusters import same_cluster, servers
+from sizing.plan_secrets import on_command_line
 from sizing.rest.distributions import DISTRIBUTIONS
 from sizing.rest.variables import ready_topic
 from sizing.review.judging import Judgement
@@ -33,6 +34,21 @@ _PLACES: Final = re.compile(
 )
 #: How a client logs in, which kafka_clusters.NAME.security says for all of them.
 _LOGIN: Final = re.compile(r"(^|\.)(security\.protocol|sasl\.|ssl\.)|^(authentication|confluent\.license)")
+#: Flags of a JVM that set a size, a share or a switch: none runs a command, loads a file or writes one.
+_HARMLESS: Final = re.compile(
+    r"-X(ms|mx|mn|ss)\d+[kmgtKMGT]?|-XX:[+-]\w+|-XX:\w+=\d+[kmgtKMGT]?|-server|-D(java\.awt\.headless|java\.net\.\w+)=\w+"
+    r"|\d+|true|false"
+)
+#: Keys of classes and of places that these are loaded from; and how a class is written under any key.
+_LOADS: Final = re.compile(
+    r"(?i)(class(es)?|\.path|reporters?|interceptors?|(de)?serializer|serde|setter|handler|extractor|converter|factory"
+    r"|transforms|predicates|plugins?|providers?|preload|command)$"
+)
+_CLASS: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Z][\w$]*")
+#: Of Kafka's own clients, which are loaded anyway.
+_OF_KAFKA: Final = re.compile(
+    r"org\.apache\.kafka\.(clients|common\.(serialization|metrics)|streams)\.[\w.$]+"
+)
 #: How Ansible's templates begin.
 _TEMPLATE: Final = re.compile(r"\{(?=[{%#])")
 _KIND: Final = "kafka_rest_distribution"
@@ -62,6 +78,8 @@ class FoundInventory:
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
     mirrors: dict[str, Any] = field(default_factory=dict)
     remarks: dict[str, list[str]] = field(default_factory=dict)
+    #: Whose word each flow of mirrors is.
+    said: list[str] = field(default_factory=list)
 
     def remark(self, host: str, text: str) -> None:
         """Say something of a host, once."""
@@ -122,9 +140,40 @@ def _planned(made: FoundInventory, one: FoundProcess) -> dict[str, Any]:
         if why := _left_out(errors, key, value.text, value.place):
             made.remark(one.host, f"{one.name}: {why}")
         elif not _PLACES.search(key) and key not in one.process.unit:
-            own[key] = value.text
+            kept, runs = _without_code(key, value.text)
+            if runs:
+                made.remark(
+                    one.host, f"{one.name}: {key} is left out where it runs code of this host: {runs}"
+                )
+            if kept:
+                own[key] = kept
     planned = variables_of(one.process, own, one.machine)
     return {k: v for k, v in planned.items() if k not in ("kafka_clusters", "host_cores", "host_memory_mib")}
+
+
+def code_of(process: RunningProcess) -> Iterator[Finding]:
+    """Yield a warning for each value with which a process runs a command or loads a class of its host."""
+    for key, value in own_values(process).items():
+        bare = key.partition(":")[2] or key
+        if not _PLACES.search(bare) and (runs := _without_code(key, value.text)[1]):
+            yield Finding(
+                "warning",
+                "review.code",
+                value.place,
+                f"{bare} runs a command, or loads a class or a library: {shown_value(bare, runs)}",
+                "look at what it runs; the found inventory has it as a comment of its host alone",
+            )
+
+
+def _without_code(key: str, text: str) -> tuple[str, str]:
+    """Return a value without what runs code that the host chose, and that; one host says it, and not all."""
+    if on_command_line(key):
+        words = text.split()
+        kept = [word for word in words if _HARMLESS.fullmatch(word)]
+        return " ".join(kept), " ".join(word for word in words if word not in kept)
+    classes = [one for one in re.split(r"[,;\s]+", text) if one and not _OF_KAFKA.fullmatch(one)]
+    loads = any(_CLASS.fullmatch(one) for one in classes) or (classes and _LOADS.search(key))
+    return ("", text) if loads else (text, "")
 
 
 def _left_out(errors: Mapping[str, Sequence[Finding]], key: str, text: str, place: str) -> str:
@@ -221,6 +270,7 @@ def _add_flow(
     other = flows.get(name)
     if other is None:
         flows[name] = flow
+        made.said.append(f"{name}: as {one.name} of {one.host} runs")
     elif flow["topics"] == other["topics"]:
         other["processes"] += 1
         if {**flow, "processes": 0} != {**other, "processes": 0}:
@@ -228,6 +278,7 @@ def _add_flow(
     else:
         number = sum(key.startswith(name) for key in flows) + 1
         flows[f"{name}-{number}"] = flow
+        made.said.append(f"{name}-{number}: as {one.name} of {one.host} runs")
 
 
 def _streams(made: FoundInventory, one: FoundProcess, variables: dict[str, Any]) -> None:
@@ -287,7 +338,7 @@ def documents(made: FoundInventory) -> Iterator[tuple[str, Any, list[str]]]:
     common = {"kafka_clusters": clusters} | ({"kafka_topics": topics} if topics else {})
     yield "group_vars/all/main.yml", _inert(common), said
     if made.mirrors:
-        yield "group_vars/mirror_maker/main.yml", _inert(made.mirrors), [own]
+        yield "group_vars/mirror_maker/main.yml", _inert(made.mirrors), [own, *made.said]
     for host, variables in made.hosts.items():
         yield f"host_vars/{host.replace('/', '_')}.yml", _inert(variables), [own, *made.remarks.get(host, ())]
 

@@ -297,3 +297,38 @@ def test_the_playbook_asks_each_host_once_and_goes_on_without_one_that_says_some
     with pytest.raises(RuntimeError, match=r"nothing was written\. .*lb1: kedge_find_jvms failed there"):
         played(tmp_path, [*arguments[:2], f"found={tmp_path / 'none'}"], KEDGE_SAYS=str(says))
     assert not (tmp_path / "none").exists()
+
+
+def test_what_runs_code_stays_with_the_host_that_says_it(tmp_path: Path) -> None:
+    hostile = (
+        "topic.filter.class=org.evil.Filter\nmetric.reporters=org.evil.Reporter\nconsumer.interceptor.classes=Evil\n"
+        "plugin.path=/tmp/evil\nconsumer.partition.assignment.strategy=org.evil.Assignor\n"
+        "consumer.key.deserializer=org.apache.kafka.common.serialization.ByteArrayDeserializer\n"
+    )
+    flags = "-XX:+UseG1GC -XX:OnOutOfMemoryError=/tmp/evil -javaagent:/tmp/evil.jar -XX:MaxGCPauseMillis=20"
+    evil = process(
+        MM2, {"/srv/mm2.properties": MIRROR + hostile}, environment={"KAFKA_JVM_PERFORMANCE_OPTS": flags}
+    )
+    report = written(tmp_path, mm1=[evil], mm2=[process(MM2, {"/srv/mm2.properties": MIRROR})])
+    inventory = tmp_path / INVENTORY
+    of_all = (inventory / "group_vars/mirror_maker/main.yml").read_text()
+    assert "evil" not in of_all.lower()
+    assert "# east-west: as pid-7 of mm1 runs" in of_all
+    assert "-XX:+UseG1GC -XX:MaxGCPauseMillis=20" in of_all
+    assert "ByteArrayDeserializer" in of_all
+    comments = [
+        line for line in (inventory / "host_vars/mm1.yml").read_text().splitlines() if "evil" in line.lower()
+    ]
+    assert len(comments) == 6
+    assert all(line.startswith("# ") for line in comments)
+    assert "evil" not in (inventory / "host_vars/mm2.yml").read_text().lower()
+    (judged,) = [one for one in report.judgements if "mm1" in one.where]
+    found = {f.message.partition(" ")[0] for f in judged.findings if f.rule == "review.code"}
+    assert found == {
+        "topic.filter.class",
+        "metric.reporters",
+        "consumer.interceptor.classes",
+        "plugin.path",
+        "consumer.partition.assignment.strategy",
+        "KAFKA_JVM_PERFORMANCE_OPTS",
+    }
