@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
+
+from ansible.module_utils import atomic_files
 
 FORMAT = 1
 #: How long a run counts as running that cannot be asked: one of another control machine.
@@ -45,12 +46,8 @@ def read(file: Path) -> dict[str, Drain]:
 
 def write(file: Path, drains: Mapping[str, Drain]) -> None:
     """Write the record; half of one is never there."""
-    new = file.with_name(f".{file.name}.{os.getpid()}")
-    with new.open("w") as out:
-        out.write(json.dumps({"format": FORMAT, "servers": drains}, indent=1, sort_keys=True) + "\n")
-        out.flush()
-        os.fsync(out.fileno())
-    new.replace(file)
+    content = json.dumps({"format": FORMAT, "servers": drains}, indent=1, sort_keys=True)
+    atomic_files.write(file, f"{content}\n")
 
 
 def new_drain(run: Mapping[str, Any], state: str, before: str, reason: str) -> Drain:

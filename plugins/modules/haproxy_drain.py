@@ -386,8 +386,8 @@ def put_back(module: AnsibleModule, backend: str, name: str) -> None:
         runs = running(module, looked)
         if whom == "running" and not p["run"]:
             module.fail_json(
-                msg=f"Refusing to put back {name}: it was taken out {by}. It was not put back. Wait until that "
-                "run has ended, then run the command again",
+                msg=f"Refusing to put back {name}: it was taken out {by}. It was not put back. Wait until "
+                "that run has ended, then run the command again",
                 runs=runs,
             )
         theirs = whom in ("running", "hand") and bool(p["run"])
