@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from control.planned import flow_of, planned_value, reached
+from sizing.balancer.security import ANY
 from sizing.rest.distribution import LISTENER
+
+#: Stands for the password with which a balancer is asked; the role knows it.
+_LOGIN: Final = "<the login of a client>"
 
 
 def rest_probe(instance: Mapping[str, Any], address: str, topic: str) -> dict[str, str]:
@@ -23,6 +27,26 @@ def rest_probe(instance: Mapping[str, Any], address: str, topic: str) -> dict[st
         probe["certificate"] = files[LISTENER]
     user = next((s for s in instance["settings"] if s["file"].endswith("/users.properties")), None)
     return probe | ({"user": user["key"], "login": user["value"]} if user else {})
+
+
+def balancer_probe(balancer: Mapping[str, Any], socket: str, *, changing: bool) -> dict[str, Any]:
+    """Return the probe that asks a balancer as a client would; a login in it has a mark for its secret."""
+    name, _, port = planned_value(balancer, "bind").rpartition(":")
+    address = "127.0.0.1" if name == ANY else f"[{name}]" if ":" in name else name
+    listener = next((s["file"] for s in balancer["settings"] if s["file"].endswith(f"/{LISTENER}")), None)
+    user = balancer["software"]["login"]
+    return {
+        "kind": "haproxy",
+        "socket": socket,
+        "backend": "rest",
+        "changing": changing,
+        "front": f"{'https' if listener else 'http'}://{address}:{port}",
+        "port": int(port),
+        "host": planned_value(balancer, "check host"),
+        "topic": planned_value(balancer, "health uri").removeprefix("/topics/"),
+        **({"ca": listener, "pinned": True} if listener else {}),
+        **({"user": user, "login": _LOGIN} if user else {}),
+    }
 
 
 def kafka_probe(instance: Mapping[str, Any], address: str) -> dict[str, Any]:

@@ -22,8 +22,8 @@ class JsonHandler(BaseHTTPRequestHandler):
         return json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"null")
 
     def answer(self, status: int, document: object) -> None:
-        """Answer with a status and a document."""
-        text = json.dumps(document).encode()
+        """Answer with a status and a document; bytes are sent as they are."""
+        text = document if isinstance(document, bytes) else json.dumps(document).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()

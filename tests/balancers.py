@@ -38,6 +38,7 @@ class Speech:
     distribution: str = "confluent"
     users: tuple[tuple[str, str], ...] = ()
     ill: bool = False
+    page: str = ""
 
     @property
     def health(self) -> str:
@@ -53,6 +54,7 @@ class StandIn(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Speaker)
         self.speech = speech
         self.served = 0
+        self.hosts: set[str | None] = set()
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def handle_error(self, *_: object) -> None:
@@ -65,7 +67,10 @@ class Speaker(JsonHandler, BaseHTTPRequestHandler):
     def refuses(self) -> bool:
         speech = self.server.speech
         logins = {f"Basic {token(*user)}" for user in speech.users}
-        if speech.ill:
+        self.server.hosts.add(self.headers.get("Host"))
+        if speech.page:
+            self.answer(400, speech.page.encode())
+        elif speech.ill:
             self.answer(500, {"error_code": 500, "message": "no.such.Class"})
         elif logins and self.headers.get("Authorization") not in logins:
             self.answer(401, {"error_code": 401, "message": "Unauthorized"})

@@ -29,7 +29,14 @@ from control.planned import (
     servers_of,
     vendor_controls,
 )
-from control.planned_probes import kafka_probe, mirror_gate, mirror_probe, rest_probe, state_file_probe
+from control.planned_probes import (
+    balancer_probe,
+    kafka_probe,
+    mirror_gate,
+    mirror_probe,
+    rest_probe,
+    state_file_probe,
+)
 from control.restarts import (
     reboot_hosts,
     reboot_refusal,
@@ -108,6 +115,7 @@ class FilterModule:
             adopted,
             adopting_hosts,
             adoptions,
+            balancer_probe,
             brokers_of,
             disagreed,
             instance_names,

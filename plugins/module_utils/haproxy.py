@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,25 @@ def has_learned(path: str) -> bool:
     return found is None or int(found[1], 16) & LEARNED == LEARNED
 
 
+def is_unchecked(row: Mapping[str, str]) -> bool:
+    """Return whether a server's first check has not ended; one that is under way has a star before it."""
+    return row["check_status"].lstrip("* ") == "INI"
+
+
+def is_up(row: Mapping[str, str]) -> bool:
+    """Return whether a check has found a server up."""
+    return row["status"].startswith("UP") and not is_unchecked(row)
+
+
+def check(row: Mapping[str, str]) -> str:
+    """Return what the check of a server got, in one line; what a server answers may hold anything."""
+    parts = (row["check_status"].lstrip("* "), row.get("check_code", ""), row.get("last_chk", ""))
+    said = " ".join(" ".join(parts).split()) or row["status"]
+    return "".join(letter if letter.isprintable() else "?" for letter in said)
+
+
 def complaint(probe: dict[str, Any]) -> str | None:
-    """Return why a balancer does not do its job, or None: it answers, and has seen an instance well.
+    """Return why a balancer would serve nobody, or None: it answers, and a check has found a server up.
 
     ``probe`` has ``socket``, ``backend``, and ``instead_of``, a process that must no longer answer.
     """
@@ -137,6 +155,15 @@ def complaint(probe: dict[str, Any]) -> str | None:
         found = servers(probe["socket"], probe["backend"])
     except OSError as error:
         return f"{probe['socket']}: {error}"
-    well = [n for n, s in found.items() if s["status"].startswith("UP") and s["check_status"] != "INI"]
-    said = ", ".join(f"{n} {s['status']}" for n, s in sorted(found.items())) or "it knows none"
-    return None if well else f"no instance is up: {said}"
+    if any(is_up(row) for row in found.values()):
+        return None
+    said = ", ".join(f"{n} {row['status']}, {check(row)}" for n, row in sorted(found.items()))
+    return f"no instance is up: {said or 'it knows none'}"
+
+
+def serves(probe: dict[str, Any]) -> bool:
+    """Return whether a running balancer has a server up, of whatever configuration."""
+    try:
+        return any(is_up(row) for row in servers(probe["socket"], probe["backend"]).values())
+    except OSError:
+        return False

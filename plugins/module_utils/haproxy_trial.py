@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.haproxy import servers
+from ansible.module_utils.haproxy import check, is_up, servers
 
 HAPROXY = "/usr/sbin/haproxy"
 POLL_SECONDS = 0.1
@@ -110,15 +110,10 @@ def _in_force(probe: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 def unseen(found: Mapping[str, Mapping[str, str]], running: Mapping[str, Mapping[str, str]]) -> str | None:
     """Return what a configuration would not see of its servers, as the running one does, or None."""
-    checked = {n: s for n, s in found.items() if s["status"].startswith("UP") and s["check_status"] != "INI"}
+    checked = {n: s for n, s in found.items() if is_up(s)}
     up = [n for n, s in running.items() if s["status"].startswith("UP") and n in found]
     lost = [n for n in up if n not in checked]
     if checked and not lost:
         return None
-    said = ", ".join(f"{n} {_check(found[n])}" for n in sorted(lost or found)) or "it knows none"
+    said = ", ".join(f"{n} {check(found[n])}" for n in sorted(lost or found)) or "it knows none"
     return f"it would take out what is up: {said}" if lost else f"it would see no instance up: {said}"
-
-
-def _check(server: Mapping[str, str]) -> str:
-    parts = (server["check_status"], server.get("check_code", ""), server.get("last_chk", ""))
-    return " ".join(part for part in parts if part) or server["status"]

@@ -26,6 +26,8 @@ SILENCE_SECONDS = 30
 MOST_TIMES = 3
 #: What an application may write of its state; the reporter's file has less than 1 KiB.
 STATE_BYTES = 64 << 10
+#: OpenSSL's X509_V_FLAG_PARTIAL_CHAIN: a certificate that nobody of ``ca`` signed may be trusted by itself.
+PARTIAL_CHAIN = 0x80000
 
 
 class Starting(str):
@@ -53,6 +55,13 @@ def encryption(probe: dict[str, Any]) -> ssl.SSLContext | None:
     """Return how a probe holds a certificate against its CA; None where it speaks plainly."""
     if "ca" not in probe:
         return None
+    if probe.get("pinned"):
+        # The certificate is the listener's own; only its clients know by which CA and names they take it.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_flags |= PARTIAL_CHAIN
+        context.load_verify_locations(probe["ca"])
+        return context
     context = ssl.create_default_context(cafile=probe["ca"])
     if "certificate" in probe:
         context.load_cert_chain(probe["certificate"])
@@ -75,7 +84,7 @@ def http_produce(probe: dict[str, Any]) -> str | None:
         "Content-Type": "application/vnd.kafka.binary.v2+json",
         "Accept": "application/vnd.kafka.v2+json",
     }
-    headers |= authorization(probe)
+    headers |= authorization(probe) | ({"Host": probe["host"]} if "host" in probe else {})
     request = urllib.request.Request(  # noqa: S310 - the plan's own http address
         f"{probe['url']}/topics/{urllib.parse.quote(probe['topic'], safe='')}",
         data=body,
@@ -91,6 +100,21 @@ def http_produce(probe: dict[str, Any]) -> str | None:
     if not isinstance(entry.get("offset"), int) or entry.get("error_code"):
         return f"produce to {probe['topic']} answered {entry}"
     return None
+
+
+def balancer(probe: dict[str, Any]) -> str | None:
+    """Hold when a balancer has a server up and answers a client's request with an offset.
+
+    ``probe`` has what ``haproxy.complaint`` needs, and of the request what ``http_produce`` does, with
+    ``front`` for its url. While proxies are ``changing``, a login may be one that not all of them know.
+    """
+    wrong: str | None = haproxy.complaint(probe)
+    if wrong or "front" not in probe:  # a release of a former version knows no request
+        return wrong
+    wrong = http_produce({**probe, "url": probe["front"]})
+    if wrong is None or (probe.get("changing") and "HTTP Error 401" in wrong):
+        return None
+    return f"a client of {probe['host']} is not served: {wrong}"
 
 
 def kafka(probe: dict[str, Any]) -> str | None:
@@ -148,5 +172,5 @@ PROBES = {
     "kafka": kafka,
     "state_file": state_file,
     "journal": journal,
-    "haproxy": haproxy.complaint,
+    "haproxy": balancer,
 }

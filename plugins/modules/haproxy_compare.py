@@ -59,6 +59,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.haproxy import is_unchecked
 from ansible.module_utils.haproxy import servers as statistics
 
 #: Failed requests and connections; HAProxy, management guide, 9.1.
@@ -78,14 +79,11 @@ def checked(path: str, backend: str, seconds: float) -> dict[str, dict[str, str]
     deadline = time.monotonic() + seconds
     while True:
         found: dict[str, dict[str, str]] = statistics(path, backend)
-        if time.monotonic() >= deadline or not any(is_unchecked(row) for row in found.values()):
+        if time.monotonic() >= deadline or not any(
+            is_unchecked(row) and row["status"].startswith("UP") for row in found.values()
+        ):
             return found
         time.sleep(POLL_SECONDS)
-
-
-def is_unchecked(row: Mapping[str, str]) -> bool:
-    """Return whether a server is in rotation and was not checked yet."""
-    return row["check_status"] == "INI" and row["status"].startswith("UP")
 
 
 def count(found: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, int]]:

@@ -262,6 +262,19 @@ class InstanceUnit:
         wrong: str | None = haproxy_trial.refusal(folder, self.probe, self.link, seconds)
         return wrong
 
+    def not_activated(self, wrong: str) -> str | None:
+        """Return what it means that a balancer keeps its configuration; None where it loses nothing by that.
+
+        One that has no server up either takes the new one when its proxies have changed.
+        """
+        if self.probe.get("changing") and not haproxy.serves(self.probe):
+            self.module.warn(f"{wrong}. Nor has it one up now: it follows when its proxies have changed")
+            return None
+        return (
+            f"{wrong}. Its new configuration was not activated, and the balancer serves as before. See why "
+            "its proxies do not answer as planned (docs/changes.md), then run deploy.yml again"
+        )
+
     def reloads(self) -> bool:
         """Return whether its process takes a release by a reload, where it can."""
         state = self.module.params["state"]
@@ -373,11 +386,6 @@ class InstanceUnit:
         self._places_of(self.home / "releases" / release)
         if full := self.lacks():
             return f"{full}. It was not touched. {NEXT}"
-        if blind := self.blind(release):
-            return (
-                f"{blind}. Its new configuration was not activated, and the balancer serves as before. See "
-                "why its proxies do not answer as planned (docs/changes.md), then run deploy.yml again"
-            )
         return None
 
     def run(self) -> str | None:
@@ -389,6 +397,8 @@ class InstanceUnit:
         if wrong := self.refusal(release):
             return wrong
         state = self.module.params["state"]
+        if wrong := self.blind(release):
+            return self.not_activated(wrong)
         (self.home / "running").unlink(missing_ok=True)
         self.former = before if before != release else None
         gently = self.reloads() and self.takes(release) and self.raise_limits(release)

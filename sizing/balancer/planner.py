@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from sizing.balancer.health_checks import own_health, put_health_checks
 from sizing.balancer.limits import put_buffer, put_limits
 from sizing.balancer.links import check_link
-from sizing.balancer.security import FILE, plan_balancer_security
+from sizing.balancer.security import ANY, FILE, client_login, plan_balancer_security
 from sizing.balancer.stickiness import put_stick_table
 from sizing.balancer.timeouts import proxies_of, put_timeouts
 from sizing.balancer.variables import RestBalancer
@@ -27,7 +27,6 @@ _GUIDE: Final = "Confluent REST Proxy production guide, Deployment and Load Bala
 _OBSERVED: Final = "REST proxy facts, Observed on running proxies"
 _MANUAL: Final = "HAProxy 2.6 configuration manual"
 _REST_UTILS: Final = "rest-utils, RestConfig"
-_ANY: Final = "0.0.0.0"  # noqa: S104 - asked for by rest_balancer_address
 
 
 class _Server(NamedTuple):
@@ -89,12 +88,14 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         put_timeouts(sheet, proxies_of(rest.services))
         put_buffer(sheet)
         put_health_checks(sheet, inventory, rest)
-        plan_balancer_security(sheet, variables, *_instances(inventory))
+        tls, users = _instances(inventory)
+        plan_balancer_security(sheet, variables, tls, users)
+        software = {"login": client_login(sheet, variables.users, users)}
         _servers(sheet, servers)
         put_limits(sheet, _connections(inventory), variables.port)
         check_link(sheet, inventory, host)
         findings += sheet.findings
-        services[host] = {SERVICE: (PlannedInstance("haproxy", sheet.by_file(), variables.port),)}
+        services[host] = {SERVICE: (PlannedInstance("haproxy", sheet.by_file(), variables.port, software),)}
     if len(hosts) == 1 and len(servers) > 1:
         findings.append(
             Finding(
@@ -124,7 +125,7 @@ def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:
         FILE,
         "bind",
         "balancer.bind",
-        Choice(f"{_ANY if address else own}:{port}", because, _GUIDE, "derived"),
+        Choice(f"{ANY if address else own}:{port}", because, _GUIDE, "derived"),
     )
 
 

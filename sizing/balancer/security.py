@@ -14,6 +14,8 @@ from sizing.inventory.security import KeyPair, RestTls, put_file
 #: Where the configuration of the one balancer of a host lies.
 FOLDER: Final = "/etc/rest-balancer/haproxy"
 FILE: Final = f"{FOLDER}/haproxy.cfg"
+#: Where it listens if its clients know it by an address that moves.
+ANY: Final = "0.0.0.0"  # noqa: S104 - asked for by rest_balancer_address
 #: The limits of its unit.
 UNIT: Final = "/etc/systemd/system/rest-balancer@haproxy.service.d/10-kedge.conf"
 _MANUAL: Final = "HAProxy 2.6 configuration manual, 5 Bind and server options"
@@ -108,6 +110,24 @@ def _check(sheet: Sheet, users: Mapping[str, str]) -> None:
         Choice(check, f"the health check logs in as {user}", _MANUAL, "derived"),
     )
     _secret(sheet, check, "check", f"Basic {token(user, password)}", f"the login of {user}")
+
+
+def client_login(sheet: Sheet, own: Mapping[str, str], users: Mapping[str, str]) -> str:
+    """Return the user by whom a client gets through the balancer to an instance; empty where nobody logs in.
+
+    ``own`` are the balancer's users, ``users`` the instances': a request has one login for both.
+    """
+    if not own or not users:
+        return next(iter(own or users), "")
+    both = [user for user, password in own.items() if users.get(user) == password]
+    if not both:
+        sheet.error(
+            "balancer.basic",
+            "no user of rest_balancer_users is one of kafka_rest_users with the same password, and a request "
+            "has one login for both: nobody would be served",
+            "give both the users of the clients, or take kafka_rest_users out",
+        )
+    return next(iter(both), "")
 
 
 def token(user: str, password: str) -> str:

@@ -18,7 +18,7 @@ class RestBalancer(Strict):
     consumer_minutes: Positive = 10
     """How long a balancer remembers a consumer's owning instance after its last request."""
     ready_seconds: Positive = 30
-    """How long a balancer may take until it answers and sees an instance up."""
+    """How long a balancer may take until it sees an instance up and serves a client's request."""
     tls: KeyPair | None = None
     """TLS for clients; without it, plain HTTP."""
     users: dict[Name, Password] = Field(default_factory=dict)

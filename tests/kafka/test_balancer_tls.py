@@ -38,7 +38,7 @@ def inventory(version: str, folder: Path, **more: Any) -> Inventory:
     """Return an inventory of one instance with TLS behind one balancer."""
     certificate, key = make_certificate(folder, "rest1")
     tls = {"certificate": str(certificate), "key": str(key), "ca": str(folder / "ca.pem")}
-    build = (
+    build: dict[str, Any] = (
         {"distribution": "sandbox", "archive": None, "archive_checksum": None} if version == "1.0.0" else {}
     )
     fleet = {"fleet": {"name": "f"}} if build else {}
