@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, TypeAdapter
 
+from border.instances import Name
 from border.untrusted import Count, Untrusted, UntrustedError, checked, only, shown
 
 #: Of one task on one host.
@@ -18,7 +19,7 @@ class Action(Untrusted):
 
     host: str | None = None
     service: str
-    instance: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
+    instance: Name
     action: Literal["drain", "stop", "start", "reload", "ready", "undrain", "kill", "gate", "hold"]
     started_us: Count
     ended_us: Count

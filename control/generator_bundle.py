@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from border.untrusted import shown
 from control.jars import is_as_made, note_digest
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -55,10 +56,12 @@ def bundle(python: str, machine: str, cache: Path) -> Path:
     Raises:
         BundleError: when that Python is too old, or a package cannot be had for it.
     """
-    if not re.fullmatch(r"3\.\d+", python) or tuple(map(int, python.split("."))) < _OLDEST:
+    if not re.fullmatch(r"[a-z0-9_]{1,32}", machine):
+        raise BundleError(f"its machine is {shown(machine)!r}, which is none")
+    if not re.fullmatch(r"3\.[0-9]{1,3}", python) or tuple(map(int, python.split("."))) < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
         raise BundleError(
-            f"its Python is {python}, and making load needs {oldest} or later: name one in "
+            f"its Python is {shown(python)}, and making load needs {oldest} or later: name one in "
             "load_generator_python, or take the host out of the group load_generator"
         )
     archive = cache / f"load-generator-{key(python, machine)}.tar.gz"

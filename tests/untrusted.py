@@ -20,6 +20,7 @@ import border.action
 import border.cluster
 import border.deployed
 import border.host_output
+import border.instances
 import border.jvms
 import border.load_generator
 import border.proxy
@@ -90,6 +91,17 @@ _ACTION: Final = {
     "host": "h", "service": "kafka_rest", "instance": "8082", "action": "ready", "started_us": 1, "ended_us": 2,
     "ok": True,
 }  # fmt: skip
+_STAGED: Final = {
+    "instances": [{
+        "name": "8082", "release": "0123456789ab", "current": None, "pending": True, "comments": False,
+        "in_force": ["environment"], "active": False, "predecessor": "",
+    }],
+    "pending": ["8082"], "restart": [], "stale": ["8099"], "strange": ["'a b'"],
+}  # fmt: skip
+_FORMER: Final = {
+    "instances": [{"name": "8082", "current": "a", "release": "", "kept": ["a"], "wrong": "no previous release"}],
+    "restart": [], "stale": [], "asked_otherwise": False,
+}  # fmt: skip
 _MEMORY: Final = {"at_us": 5, "rss_bytes": 6, "state": "RUNNING", "heap_bytes": 7, "stores": 2}
 _RUNNING: Final = {
     "cores": 2,
@@ -132,6 +144,16 @@ SOURCES: Final[Mapping[str, Source]] = {
         "a host's record of the others",
         lambda data: border.deployed.record(_json(data), {"kafka_rest"}),
         json.dumps({"rest3": {"address": "10.0.0.3", "services": ["kafka_rest"]}}).encode(),
+    ),
+    "border.instances.staged": Source(
+        "a module on a host",
+        lambda data: border.instances.staged(_json(data), ["8082"]),
+        json.dumps(_STAGED).encode(),
+    ),
+    "border.instances.former": Source(
+        "a module on a host",
+        lambda data: border.instances.former(_json(data), ["8082"]),
+        json.dumps(_FORMER).encode(),
     ),
     "border.load_generator.clock": Source(
         "a host that makes load", border.load_generator.clock, line({"clock": 1, "code": "a"})

@@ -6,7 +6,9 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from border.instances import former
 from control.drift import hide_secrets
+from plugins.action.kedge_release import typed
 
 
 class ActionModule(ActionBase):
@@ -22,6 +24,7 @@ class ActionModule(ActionBase):
         result.update(
             self._execute_module("kedge_previous_release", module_args=arguments, task_vars=task_vars)
         )
+        result |= typed(result, arguments["names"], former)
         for each in result.get("diff", []):
             each["before"], each["after"] = hide_secrets(each["before"], each["after"])
         return result

@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
+from border.instances import staged
+from border.untrusted import UntrustedError, shown
 from control.drift import going_back, hide_secrets
 from control.rendering import package_links, render, render_instance, secrets_of
 from evidence.printable import plain
 from evidence.release import VERSION
+
+
+def typed(
+    answer: Mapping[str, Any],
+    planned: Sequence[str],
+    border: Callable[[Any, Sequence[str]], dict[str, Any]],
+) -> dict[str, Any]:
+    """Return what a module says of instances as the border has it: its names go on to commands and others."""
+    if answer.get("failed") or answer.get("unreachable"):
+        return {}
+    try:
+        return border(answer, planned)
+    except UntrustedError as error:
+        # What it says is used nowhere.
+        return {
+            "failed": True,
+            "instances": [],
+            "restart": [],
+            "stale": [],
+            "msg": f"The host's answer was not taken: {error}. No other host was touched because of it. "
+            "If it is still under your control, see why it answers so (-vvv shows all of it), then run the "
+            "playbook again",
+        }
 
 
 class ActionModule(ActionBase):
@@ -26,6 +52,13 @@ class ActionModule(ActionBase):
         result = self.stage(tmp, task_vars)
         for each in result.get("diff", []):
             each["before"], each["after"] = hide_secrets(each["before"], each["after"])
+        if strange := result.pop("strange", ()):
+            host, unit = (task_vars or {})["inventory_hostname"], self._task.args["unit"]
+            result["warnings"] = [
+                f"{host}: /var/lib/kedge/{unit} has folders that are no instances: "
+                f"{shown(', '.join(strange))}. They were left alone. Remove them there",
+                *result.get("warnings", ()),
+            ]
         if newer := plain(str(result.pop("newer_kit", "")))[:40]:
             result["warnings"] = [
                 going_back(VERSION, newer, result.get("diff", [])),
@@ -67,7 +100,7 @@ class ActionModule(ActionBase):
             secrets |= secrets_of(unit, instance, values, self._read)
         arguments |= {"instances": instances, "units": units, "secrets": secrets, "kit": VERSION}
         result.update(self._execute_module("kedge_release", module_args=arguments, task_vars=task_vars))
-        return result
+        return result | typed(result, [str(instance["name"]) for instance in instances], staged)
 
     def _read(self, path: str) -> str:
         """Return what a file of the control machine holds; one that a vault encrypted comes out plain."""

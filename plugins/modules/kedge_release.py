@@ -66,6 +66,11 @@ stale:
   returned: success
   type: list
   elements: str
+strange:
+  description: Names of folders among the instances that are no names of instances. They are left alone.
+  returned: success
+  type: list
+  elements: str
 """
 
 import contextlib
@@ -102,6 +107,8 @@ from ansible.module_utils.service_control import is_active
 
 #: The file of a service that names the version of Kedge that staged its releases last.
 KIT = "kit-version"
+#: The name of an instance that is removed; border.instances has it as well.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,3}")
 #: The host's own key of the digests that name releases, which would else tell of weak secrets in them.
 KEY: Path = ROOT / ".release-key"
@@ -360,12 +367,14 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
     newer = note_kit(known, module.params["kit"], check=module.check_mode)
     planned = {i["name"] for i in module.params["instances"]}
     found = {f.name for f in known.iterdir() if f.is_dir()} if known.is_dir() else set()
+    strange = {name for name in found - planned if not NAME.fullmatch(name)}
     return {
         "changed": bool(diffs) or any(s["release"] != s["current"] for s in states),
         "instances": states,
         "pending": [s["name"] for s in states if s["pending"]],
         "restart": [s["name"] for s in states if s["pending"] and s["active"]],
-        "stale": sorted(found - planned),
+        "stale": sorted(found - planned - strange),
+        "strange": sorted(map(ascii, strange)),
         "diff": diffs,
         "newer_kit": newer,
     }

@@ -87,3 +87,30 @@ def test_an_instance_that_does_not_become_ready_is_put_back_and_fails_the_play(t
 def test_commands_of_a_balancer_are_checked_by_the_plan(commands: dict[str, Any], wrong: str | None) -> None:
     found = of_rule(make_plan(rest(balancer=OTHER | commands)), "inventory.variable", "error")
     assert (not found) if wrong is None else wrong in f"{found[0].where} {found[0].message}"
+
+
+def test_a_name_from_a_host_reaches_no_command_here(tmp_path: Path) -> None:
+    pwned, drained = tmp_path / "PWNED", tmp_path / "drained"
+    names = [f"8099; id > {pwned} #", f"$(id>{pwned})", "8099", f"8099\nid > {pwned}", "8099\n", "old"]
+    variables: dict[str, Any] = {
+        "instances_own_drain": ["sh", "-c", f"echo {{port}} >> {drained}"],
+        "instances_unit": "kafka-rest",
+        "instances_service": "kafka_rest",
+        "instances_staged": {"stale": names},
+    }
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "kedge_instance.py").write_text(STUB)
+    done = play_role(
+        tmp_path,
+        "instances",
+        "remove_stale",
+        variables,
+        {
+            "ANSIBLE_LIBRARY": f"{tmp_path / 'library'}:{ROOT / 'plugins' / 'modules'}",
+            "STEPS": str(tmp_path / "steps"),
+        },
+        host={"rest1": {"ansible_connection": "local"}},
+    )
+    assert done.returncode == 0, done.stdout
+    assert not pwned.exists()
+    assert drained.read_text() == "8099\n"

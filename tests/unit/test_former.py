@@ -304,6 +304,19 @@ def test_the_release_before_the_one_that_runs_is_kept_however_many_are_staged(
     assert len(releases.kept("kafka-rest", "8082")) < 8
 
 
+def test_a_folder_that_is_no_instance_is_named_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kedge_release, "ROOT", tmp_path)
+    monkeypatch.setattr(kedge_release, "install_units", lambda _: [])
+    for name in ("8099", "8099; id > PWNED #", "-rf", ".cache", "a b", "é"):
+        (tmp_path / "kafka-rest" / name).mkdir(parents=True)
+    params = {"unit": "kafka-rest", "instances": [], "secrets": {}, "keep_releases": 0, "kit": ""}
+    said = kedge_release.stage_all(SimpleNamespace(params=params, check_mode=True), 0)
+    assert said["stale"] == ["8099"]
+    assert said["strange"] == sorted(["'8099; id > PWNED #'", "'-rf'", "'.cache'", "'a b'", r"'\xe9'"])
+
+
 def found(**instances: dict[str, Any]) -> dict[str, dict[str, Any]]:
     empty = {"name": "8082", "current": "b", "release": "a", "kept": ["a", "b"], "wrong": ""}
     return {host: {"instances": [empty | instance]} for host, instance in instances.items()}

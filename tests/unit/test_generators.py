@@ -275,6 +275,14 @@ def test_a_python_that_is_too_old_is_named(python: str, tmp_path: Path) -> None:
         bundle(python, "x86_64", tmp_path)
 
 
+@pytest.mark.parametrize("machine", ["../../x", "x86_64; id", "", "--target=/", "x" * 33])
+def test_what_a_host_calls_its_machine_is_a_word_or_refused(machine: str, tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="its machine is"):
+        bundle("3.11", machine, tmp_path)
+    with pytest.raises(BundleError, match="its Python is"):
+        bundle("3." + "9" * 5_000, "x86_64", tmp_path)
+
+
 def test_packages_that_cannot_be_had_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = tmp_path / "generator.txt"
     lock.write_text("no-such-package==1.0 --hash=sha256:" + "0" * 64 + "\n")

@@ -77,6 +77,22 @@ def test_no_play_that_is_local_delegates_a_task_to_a_host() -> None:
     assert wrong == []
 
 
+def test_a_pattern_has_a_single_backslash_whatever_quotes_it_stands_in() -> None:
+    """Ansible takes each backslash of an expression as it is: two would look for one in the text."""
+    files = [*ROOT.glob("*.yml"), *(ROOT / "roles").rglob("*.yml")]
+    texts = [(path.name, text) for path in files for text in _texts(yaml.safe_load(path.read_text()))]
+    assert any("\\Z" in text for _, text in texts)
+    assert [(path, text) for path, text in texts if re.search(r"\\\\\w", text)] == []
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+
+
 def test_a_fact_of_a_role_is_no_variable_of_a_service() -> None:
     """A second plan of the same run, as compare.yml makes, reads a host's facts beside its variables."""
     prefixes = tuple(f"{service.name}_" for service in SERVICES)

@@ -64,7 +64,8 @@ class Connection(ConnectionBase):
         if f"{self.host()} {module}" == os.environ.get("KEDGE_FAILS"):
             answer = {"failed": True, "msg": "a double of an instance that does not become ready"}
         if says := os.environ.get("KEDGE_SAYS"):
-            answer = json.loads(Path(says).read_text()).get(f"{self.host()} {module}", answer)
+            told = json.loads(Path(says).read_text()).get(f"{self.host()} {module}", answer)
+            answer = _of_asked(answer, told) if module == "kedge_release" else told
         took = RESTART_SECONDS if module == "kedge_instance" else CALL_SECONDS
         time.sleep(took * float(os.environ.get("KEDGE_ANSWER_SCALE", "0")))
         return 0, json.dumps({"changed": False, **answer}).encode(), b""
@@ -93,8 +94,20 @@ def _answer(module: str, given: dict[str, Any]) -> dict[str, Any]:
 def _staged(given: dict[str, Any]) -> dict[str, Any]:
     named = [i["name"] for i in given["instances"]]
     told = {"release": "0" * 12, "current": "1" * 12, "active": True, "pending": True, "in_force": []}
-    staged = [{"name": name, **told} for name in named]
-    return {"instances": staged, "restart": named, "stale": [], "changed": True, "diff": []}
+    staged = [{"name": name, "comments": False, "predecessor": "", **told} for name in named]
+    names = {"pending": named, "restart": named, "stale": [], "strange": []}
+    return {"instances": staged, **names, "changed": True, "diff": []}
+
+
+def _of_asked(staged: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """Return what was told of the instances that the module is asked for; the others are stale to it."""
+    asked = [i["name"] for i in staged["instances"]]
+    of = {i["name"]: i for i in told.get("instances", [])}
+    names = {
+        key: [name for name in told.get(key, []) if (name in asked) == (key != "stale")]
+        for key in ("pending", "restart", "stale")
+    }
+    return staged | told | names | {"instances": [i | of.get(i["name"], {}) for i in staged["instances"]]}
 
 
 def _restarted(given: dict[str, Any]) -> dict[str, Any]:
