@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from evidence.errors import EvidenceError, one_line
 from evidence.release import RUN_SCHEMA
@@ -209,6 +209,8 @@ class Run(_Part):
     sampling_us: dict[str, int] = {}
     measurement: dict[str, Any] | None = None
     keys_per_producer: int | None = None
+    #: Rows by table and file, as the writers listed them (evidence.listing); None: it was not recorded.
+    files: dict[str, dict[str, NonNegativeInt]] | None = None
     #: Evidence from before it was recorded has none.
     subject: Subject = Subject()
 

@@ -4,6 +4,7 @@ A writer gathers batches of columns and, every two seconds, lets a thread of its
 ``evidence/<table>/<writer>-<n>.parquet`` under a hidden name and rename it. The caller's loop is never held
 up by a file. After a crash the finished files are whole, and what was gathered since is missing: unknown, not
 wrong. A writer that ends in order merges its small files, of which every query of an audit would open each.
+Each file is listed as it is closed (:mod:`evidence.listing`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evidence.listing import note, writer_of
 from evidence.tables import arrow_schema
 
 ROTATE_S: Final = 2.0
@@ -195,7 +197,13 @@ def _merge(paths: Sequence[Path]) -> None:
             some = paths[first:end]
             merged = pa.concat_tables([pq.read_table(path, partitioning=None) for path in some])
             # Between the two a row is in no file, and never in two: missing is unknown, twice would be wrong.
+            # The list is that of both: before and after, the rows of its files are as many.
             hidden = _hidden(some[0], merged)
+            note(
+                some[0].parent,
+                writer_of(some[0].name),
+                dict.fromkeys((p.name for p in some), 0) | {some[0].name: total},
+            )
             for path in some:
                 path.unlink()
             hidden.replace(some[0])
@@ -203,7 +211,9 @@ def _merge(paths: Sequence[Path]) -> None:
 
 
 def _write(path: Path, schema: pa.Schema, batches: Sequence[Columns]) -> None:
-    _hidden(path, pa.concat_tables([to_table(schema, batch) for batch in batches])).replace(path)
+    table = pa.concat_tables([to_table(schema, batch) for batch in batches])
+    _hidden(path, table).replace(path)
+    note(path.parent, writer_of(path.name), {path.name: table.num_rows})
 
 
 def _hidden(path: Path, table: pa.Table) -> Path:

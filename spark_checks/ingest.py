@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
-from evidence.errors import one_line
+from evidence.errors import EvidenceError, one_line
+from evidence.listing import ReadRange
 from evidence.record import run_tag
 from evidence.run import Cluster, Run, TopicRange
 from evidence.secrets import from_environment
+from spark_checks.engine.contract import check_files
+from spark_checks.engine.files import parquet_files
 from spark_checks.engine.spark_types import TABLES
+from spark_checks.engine.wholeness import commit
 from spark_checks.mirror.batches import sample
 from spark_checks.topics import CannotReadError, TopicRangeShare, cut, records_of, share_of
 
@@ -44,8 +50,9 @@ class Ingest:
 def ingest(spark: SparkSession, uri: str, run: Run) -> Ingest:
     """Read the run's range of every topic from its cluster and write ``records`` under the evidence.
 
-    Of mirrors' sources a sample is compressed as well, into ``batches``. What tasks wrote is kept apart by
-    Spark until the whole is there, so that an ingest that was cut off leaves no records behind.
+    Of mirrors' sources a sample is compressed as well, into ``batches``. The last file of each table lists
+    the others with their rows: without it, nothing counts as read. So an ingest that was cut off, also while
+    Spark moved files to their places, is never taken for a whole one, on whatever store.
 
     Args:
         spark: the session.
@@ -58,15 +65,57 @@ def ingest(spark: SparkSession, uri: str, run: Run) -> Ingest:
     try:
         whole = {(topic.cluster, topic.topic): topic_share(run, topic) for topic in run.topics}
         shares = cut([*whole.values()], _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
-        records_of(spark, shares).write.mode("overwrite").parquet(f"{uri}/records")
-        records = spark.read.schema(TABLES["records"]).parquet(f"{uri}/records")
-        count = records.count()
+        records, count = _write(spark, records_of(spark, shares), uri, "records", run, [*whole.values()])
         batches = sample(spark, records, run, whole) if run.mirrors else None
         if batches is not None:
-            batches.write.mode("overwrite").parquet(f"{uri}/batches")
-    except (PySparkException, Py4JJavaError, CannotReadError) as error:
+            _write(spark, batches, uri, "batches", run)
+    except (PySparkException, Py4JJavaError, CannotReadError, EvidenceError) as error:
         return Ingest(reason=f"the topics could not be read: {_cause(error)}")
     return Ingest(count, time.monotonic() - begin)
+
+
+def _write(
+    spark: SparkSession,
+    rows: DataFrame,
+    uri: str,
+    name: str,
+    run: Run,
+    shares: Sequence[TopicRangeShare] = (),
+) -> tuple[DataFrame, int]:
+    """Write a table, hold it against what Spark's tasks wrote, and list it; return it and its rows.
+
+    Raises:
+        CannotReadError: when the store holds something else than was written.
+    """
+    folder, written = f"{uri}/{name}", Observation("written")
+    counted = F.count(F.lit(1)).alias("rows")
+    rows.observe(written, counted).write.mode("overwrite").parquet(folder)
+    held = check_files(spark, parquet_files(spark, folder), name, run)
+    table = spark.read.schema(TABLES[name]).parquet(folder)
+    count = sum(held.values())
+    if count != written.get["rows"]:
+        raise CannotReadError(f"{name} was written with {written.get['rows']:,} rows, and has {count:,}")
+    place = ("cluster", "topic", "partition")
+    # A row a partition: some thousands.
+    found = (
+        {tuple(row)[:3]: row["rows"] for row in table.groupBy(*place).agg(counted).collect()}
+        if shares
+        else {}
+    )
+    ranges = [
+        ReadRange(
+            cluster=share.cluster,
+            topic=share.topic,
+            partition=one.partition,
+            start=one.start,
+            end=one.end,
+            rows=found.get((share.cluster, share.topic, one.partition), 0),
+        )
+        for share in shares
+        for one in share.ranges
+    ]
+    commit(spark, folder, held, ranges)
+    return table, count
 
 
 def topic_share(run: Run, topic: TopicRange) -> TopicRangeShare:

@@ -17,12 +17,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from evidence.errors import EvidenceError
-from evidence.levels import Levels
+from evidence.levels import Levels, given
 from spark_checks.engine import session
-from spark_checks.engine.readers import Evidence, damaged, explain, open_evidence, read_table
+from spark_checks.engine.readers import Evidence, damaged, explain, open_evidence, with_tables
 from spark_checks.ingest import Ingest, ingest
 from spark_checks.rebalance.restarts import Restart, read_restarts
-from spark_checks.registry import CHECKS, Check, asked
+from spark_checks.registry import CHECKS, Check, asked, needs
 from spark_checks.results import Result, Verdict, compose
 
 
@@ -62,9 +62,8 @@ def audit(
         if not evidence.has("records"):
             say("reading the topics")
             read = ingest(spark, evidence.uri, evidence.run)
-            fresh = () if read.reason else ("records", "batches")
-            tables = {name: read_table(spark, evidence.uri, name, evidence.run) for name in fresh}
-            evidence = replace(evidence, tables={**evidence.tables, **tables})
+            if not read.reason:
+                evidence = with_tables(spark, evidence, ("records", "batches"))
             clock.lap("ingest")
         checks = asked(evidence.run, levels)
         say(f"checks {', '.join(checks)}")
@@ -171,12 +170,18 @@ def _results(
 ) -> Iterator[tuple[str, Result, float]]:
     """Run checks at the same time, so that Spark has the next job when a core is free."""
 
-    def timed(check: Check) -> tuple[Result, float]:
+    def timed(name: str, check: Check) -> tuple[Result, float]:
         begin = time.monotonic()
-        result = check(evidence, levels)
+        # What a part of the evidence comes to is no finding: it may be the copy's.
+        if lacks := evidence.lacks(*needs(name, evidence.run)):
+            result = Result(name, "unknown", "; ".join(lacks), slo=given(getattr(levels, name)))
+        else:
+            result = check(evidence, levels)
         return result, round(time.monotonic() - begin, 2)
 
     with ThreadPoolExecutor(len(checks), thread_name_prefix="check") as pool:
-        running = {name: pool.submit(copy_context().run, timed, check) for name, check in checks.items()}
+        running = {
+            name: pool.submit(copy_context().run, timed, name, check) for name, check in checks.items()
+        }
         for name, future in running.items():
             yield name, *future.result()

@@ -32,6 +32,26 @@ CHECKS: Final[Mapping[str, Check]] = {
     "outputs": outputs.check,
 }
 
+#: The tables that a check judges by. Delivery looks at them itself: of its two hops one may be known.
+_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "throughput": ("ledger", "actions"),
+    "latency": ("ledger", "records", "deliveries"),
+    "rebalance": ("actions", "ledger", "deliveries", "group_states", "assignments", "processes", "rocksdb"),
+    "zombies": ("assignments", "deliveries", "ledger"),
+    "spread": ("homes", "actions"),
+    "mirror": ("records", "end_offsets", "batches"),
+    "settings": ("settings",),
+    "partitions": ("ledger", "deliveries"),
+    "memory": ("rocksdb", "settings", "actions"),
+    "outputs": ("records",),
+}
+
+
+def needs(name: str, run: Run) -> tuple[str, ...]:
+    """Return the tables by which a check judges a run: where one of them is not whole, it is unknown."""
+    applied = name == "rebalance" and run.audited_applications()
+    return _NEEDS.get(name, ()) + (("records",) if applied else ())
+
 
 def asked(run: Run, levels: Levels) -> Mapping[str, Check]:
     """Return the checks that a run calls for.

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.audit.measured import WAYS, keep
-from tests.faults.synthetic import write_evidence
+from tests.faults.synthetic import write_evidence, write_file
 
 ROOT = Path(__file__).resolve().parents[2]
 LOST = (1_234, 500_001, 777_777)
@@ -39,12 +39,12 @@ def make(folder: Path, millions: int) -> None:
     write_evidence(folder, millions * 1_000_000, partitions=12, restarts=0, consumed=False)
     file = folder / "records" / "kafka-0.parquet"
     table = pq.read_table(file)
-    pq.write_table(table.filter(pc.invert(pc.is_in(table["seq"], pa.array(LOST)))), file)
+    write_file(file, table.filter(pc.invert(pc.is_in(table["seq"], pa.array(LOST)))))
     twice = table.filter(pc.is_in(table["seq"], pa.array(TWICE)))
     later = pc.add(twice["offset"], 1_000_000_000)
     at = table.schema.get_field_index("offset")
-    pq.write_table(
-        twice.set_column(at, table.schema.field("offset"), later), file.with_name("kafka-more.parquet")
+    write_file(
+        file.with_name("kafka-more.parquet"), twice.set_column(at, table.schema.field("offset"), later)
     )
 
 

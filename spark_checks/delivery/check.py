@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Final
@@ -30,6 +31,18 @@ KINDS: Final = (
     "skipped",
     "rewound",
 )
+_TO_GROUP: Final = KINDS[KINDS.index("undelivered") :]
+#: What is found where something is absent is known only where its table is whole; all others are found in
+#: what is there.
+_ABSENT: Final = {
+    "lost": "records",
+    "reordered": "records",
+    "misplaced": "records",
+    "phantom": "records",
+    "unexpected": "ledger",
+    "undelivered": "deliveries",
+    "skipped": "deliveries",
+}
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -65,6 +78,10 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     - skipped [poll-skip]: a consumer's position jumped over records that its group never got.
     - rewound [nonmonotonic-poll]: a consumer's position went back within a partition.
 
+    A table that lacks rows which its writers listed shows no gap: lost, reordered, misplaced, phantom,
+    unexpected, undelivered and skipped are unknown then, each where it rests on that table. What is there may
+    still fail.
+
     Before a gap is called a loss, retention and compaction are asked for: places before the log start, and
     missing records of compacted topics, are unknown. Both hops compare digests of blocks of 65,536 first
     (count and sums of 64-bit hashes) and join exactly where they differ. The counts are exact, not estimates:
@@ -72,12 +89,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     """
     run = evidence.run
     if not evidence.has("records"):
-        return Result(
-            "delivery",
-            "unknown",
-            "the topics were not read: no records table, and the cluster could not be asked",
-            slo=given(levels.delivery),
-        )
+        because = "the topics were not read: no records table, and the cluster could not be asked"
+        because = "; ".join([because, *evidence.lacks("records")])
+        return Result("delivery", "unknown", because, slo=given(levels.delivery))
     with ThreadPoolExecutor(1, thread_name_prefix="check") as pool:
         # Both hops at the same time, so that Spark has the next job when a core is free. The copied context
         # has the number of examples to show (anomalies.showing).
@@ -100,10 +114,11 @@ def _result(
 ) -> Result:
     # An incomplete ledger makes the verdict unknown, whatever the levels are.
     allowed = {"unledgered": None, **levels.delivery.model_dump()}
-    counts = {kind: anomalies[kind].count if kind in anomalies else 0 for kind in KINDS}
-    if to_group is None:
-        for kind in ("undelivered", "mismatched", "phantom", "redelivered", "skipped", "rewound"):
-            counts.pop(kind)
+    counts = {
+        kind: anomalies[kind].count if kind in anomalies else 0
+        for kind in KINDS
+        if _ABSENT.get(kind) not in evidence.lacking and not (to_group is None and kind in _TO_GROUP)
+    }
     problems = [
         f"{count:,} {kind}{_first(anomalies[kind])}"
         for kind, count in counts.items()
@@ -117,10 +132,11 @@ def _result(
     fine = f"{acked:,} acknowledged records, each once in its place"
     fine += f", and {to_group.totals['expected']:,} delivered" if to_group is not None else ""
     doubts = _doubts(evidence, to_topic, to_group)
-    if counts["unledgered"]:
+    if counts["unledgered"] and "ledger" not in evidence.lacking:
         where = _first(anomalies["unledgered"])
         doubts.insert(0, f"the ledger lacks {counts['unledgered']:,} rows that were written{where}")
-    figures = _figures(counts, allowed, to_topic, to_group)
+    doubts[:0] = evidence.lacks("ledger", "records", "deliveries")
+    figures = _figures(counts, allowed, to_topic, to_group, evidence.lacking)
     verdict, because = judge(problems, doubts, fine, judged=judged(figures))
     return Result(
         "delivery",
@@ -128,27 +144,41 @@ def _result(
         because,
         slo=given(levels.delivery),
         measured=measured,
-        anomalies={kind: anomalies[kind] for kind in KINDS if kind in anomalies},
+        anomalies={kind: anomalies[kind] for kind in KINDS if kind in anomalies and kind in counts},
         recommendations=_recommend(counts),
         figures=figures,
     )
 
 
 def _figures(
-    counts: dict[str, int], allowed: dict[str, int | None], to_topic: TopicHop, to_group: GroupHop | None
+    counts: dict[str, int],
+    allowed: dict[str, int | None],
+    to_topic: TopicHop,
+    to_group: GroupHop | None,
+    lacking: Mapping[str, str],
 ) -> tuple[Figure, ...]:
-    """Return what came of records first, as most people ask for it, then each other anomaly."""
+    """Return what came of records first, as most people ask for it, then each other anomaly.
+
+    A table that is not whole may hide more of each kind than was found.
+    """
     out_of = {"lost": int(to_topic.totals["acked"])}
     if to_group is not None:
         out_of["undelivered"] = int(to_group.totals["expected"])
-    order = [*(kind for kind in out_of if kind in counts), *(kind for kind in counts if kind not in out_of)]
+    kinds = [kind for kind in KINDS if to_group is not None or kind not in _TO_GROUP]
+    order = [*out_of, *(kind for kind in kinds if kind not in out_of)]
+
+    def doubtful(kind: str) -> bool:
+        hop = ("records", "deliveries") if kind in _TO_GROUP else ("ledger", "records")
+        return counts.get(kind, 0) <= (allowed[kind] or 0) and any(table in lacking for table in hop)
+
     return tuple(
         Figure(
             kind.replace("_", " "),
-            counts[kind],
+            counts.get(kind),
             allowed[kind],
             key=f"delivery.{kind}" if kind in DeliveryLevels.model_fields else "",
-            of=out_of.get(kind),
+            of=out_of.get(kind) if kind in counts else None,
+            doubtful=doubtful(kind),
         )
         for kind in order
         if kind != "unledgered" or counts[kind]
@@ -185,7 +215,7 @@ def _first(anomaly: Anomaly) -> str:
 
 def _recommend(counts: dict[str, int]) -> tuple[Recommendation, ...]:
     advice = []
-    if counts["lost"]:
+    if counts.get("lost"):
         advice.append(
             Recommendation(
                 "Produce with acks=all and min.insync.replicas at least 2 on three replicas",
@@ -194,11 +224,11 @@ def _recommend(counts: dict[str, int]) -> tuple[Recommendation, ...]:
                 "loses none",
             )
         )
-    if counts["duplicated"] or counts["reordered"]:
+    if counts["duplicated"] or counts.get("reordered"):
         advice.append(
             Recommendation(
                 "Produce with enable.idempotence=true where the interface allows it",
-                f"{counts['duplicated']:,} duplicated and {counts['reordered']:,} reordered records",
+                f"{counts['duplicated']:,} duplicated and {counts.get('reordered', 0):,} reordered records",
                 effect="a producer's retries neither repeat nor overtake",
             )
         )

@@ -34,14 +34,16 @@ def may_lack(field: StructField, table: str, run: Run) -> bool:
     return may_be_absent(field) and not (table == "records" and run.mirrors)
 
 
-def check_files(spark: SparkSession, found: Iterable[files.File], name: str, run: Run) -> None:
-    """Look at the footers of a table's files, which tell their columns and types.
+def check_files(spark: SparkSession, found: Iterable[files.File], name: str, run: Run) -> dict[str, int]:
+    """Look at the footers of a table's files, which tell their columns and types; return each file's rows.
 
     Raises:
         EvidenceError: naming the file and what is wrong with it.
     """
     wanted = {field.name: str(field.type) for field in arrow_schema(name)}
-    for file, types in files.parquet_columns(spark, found):
+    rows = {}
+    for file, count, types in files.footers(spark, found):
+        rows[file.name] = count
         for field in TABLES[name]:
             kind = types.get(field.name)
             if kind is None and may_lack(field, name, run):
@@ -51,6 +53,7 @@ def check_files(spark: SparkSession, found: Iterable[files.File], name: str, run
                 raise EvidenceError(f"{where} is missing; the contract wants it as {of_contract}")
             if _KINDS.get(kind, kind) != of_contract:
                 raise EvidenceError(f"{where} is {_KINDS.get(kind, kind)}; the contract wants {of_contract}")
+    return rows
 
 
 def stray(name: str) -> list[Column]:

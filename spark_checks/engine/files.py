@@ -19,6 +19,11 @@ class File(NamedTuple):
     uri: str
     size: int
 
+    @property
+    def name(self) -> str:
+        """Its name in its folder."""
+        return self.uri.rpartition("/")[2]
+
 
 def shown(uri: str) -> str:
     """Return a URI as a person writes it: a file of this machine without its scheme."""
@@ -34,18 +39,31 @@ def parquet_files(spark: SparkSession, folder: str) -> list[File]:
     Raises:
         EvidenceError: when the store does not answer.
     """
+    some = [
+        file
+        for file in all_files(spark, folder)
+        if file.name.endswith(".parquet") and file.name[0] not in "._"
+    ]
+    # Those of one writer in the order in which it wrote them.
+    some.sort(
+        key=lambda file: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", file.name)]
+    )
+    return some
+
+
+def all_files(spark: SparkSession, folder: str) -> list[File]:
+    """Return the files of a folder, hidden ones too; none where there is no such folder.
+
+    Raises:
+        EvidenceError: when the store does not answer.
+    """
     system, path = _at(spark, folder)
     try:
         # A store without folders has none that could be missing.
         found = system.listStatus(path) if system.exists(path) else ()
-        files = [File(str(one.getPath()), int(one.getLen())) for one in found if one.isFile()]
+        return [File(str(one.getPath()), int(one.getLen())) for one in found if one.isFile()]
     except Py4JJavaError as error:
         raise EvidenceError(f"{shown(folder)}: cannot be listed: {_reason(error)}") from None
-    named = [(file.uri.rpartition("/")[2], file) for file in files]
-    some = [(name, file) for name, file in named if name.endswith(".parquet") and name[0] not in "._"]
-    # Those of one writer in the order in which it wrote them.
-    some.sort(key=lambda one: [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", one[0])])
-    return [file for _, file in some]
 
 
 def read_text(spark: SparkSession, uri: str) -> str:
@@ -73,8 +91,23 @@ def read_text(spark: SparkSession, uri: str) -> str:
         raise EvidenceError(f"{shown(uri)}: is not UTF-8 text") from None
 
 
-def parquet_columns(spark: SparkSession, some: Iterable[File]) -> Iterator[tuple[File, dict[str, str]]]:
-    """Give each Parquet file with column -> type, as its footer has them (``int32``, ``binary (STRING)``).
+def write_text(spark: SparkSession, uri: str, text: str) -> None:
+    """Write a small file that is there whole or not at all, on a folder, HDFS and an object store.
+
+    Raises:
+        Py4JJavaError: when the store does not take it.
+    """
+    folder, _, name = uri.rpartition("/")
+    hidden = f"{folder}/.{name}.tmp"
+    (system, path), (_, place) = _at(spark, hidden), _at(spark, uri)
+    stream = system.create(path, True)
+    stream.write(bytearray(text, "utf-8"))
+    stream.close()
+    system.rename(path, place)
+
+
+def footers(spark: SparkSession, some: Iterable[File]) -> Iterator[tuple[File, int, dict[str, str]]]:
+    """Give each Parquet file with its rows and column -> type (``int32``, ``binary (STRING)``) by its footer.
 
     Raises:
         EvidenceError: when a file is not whole.
@@ -88,6 +121,7 @@ def parquet_columns(spark: SparkSession, some: Iterable[File]) -> Iterator[tuple
             reader = reader_of.open(source_of.fromPath(path_of(file.uri), conf))
             try:
                 text = str(reader.getFileMetaData().getSchema().toString())
+                rows = int(reader.getRecordCount())
             finally:
                 reader.close()
         except Py4JJavaError as error:
@@ -96,7 +130,7 @@ def parquet_columns(spark: SparkSession, some: Iterable[File]) -> Iterator[tuple
                 "damaged or cut off: copy it again, or remove it"
             ) from None
         lines = re.findall(r"^  (?:required|optional|repeated) (\w+) (\S+?)( \(.*\))?;$", text, re.MULTILINE)
-        yield file, {name: kind + annotation for kind, name, annotation in lines}
+        yield file, rows, {name: kind + annotation for kind, name, annotation in lines}
 
 
 def _jvm(spark: SparkSession) -> Any:

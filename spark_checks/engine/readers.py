@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from evidence.errors import EvidenceError, one_line
 from evidence.run import Run, parse_run
-from spark_checks.engine import contract, files
+from spark_checks.engine import contract, files, wholeness
 from spark_checks.engine.spark_types import TABLES
 
 _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
@@ -62,12 +62,14 @@ class Once:
 class Evidence:
     """A run's evidence: run.json and the tables that are there (None: absent).
 
-    ``shared`` keeps what several checks aggregate from the same table.
+    ``lacking`` says of each table that is not whole what it lacks. ``shared`` keeps what several checks
+    aggregate from the same table.
     """
 
     uri: str
     run: Run
     tables: Mapping[str, DataFrame | None]
+    lacking: Mapping[str, str] = dataclasses.field(default_factory=dict)
     shared: Once = dataclasses.field(default_factory=Once, compare=False, repr=False)
 
     @property
@@ -78,6 +80,10 @@ class Evidence:
     def has(self, name: str) -> bool:
         """Return whether the evidence has any of a table."""
         return self.tables[name] is not None
+
+    def lacks(self, *names: str) -> list[str]:
+        """Return what those of these tables lack that are not whole."""
+        return [self.lacking[name] for name in names if name in self.lacking]
 
     def table(self, name: str) -> DataFrame | None:
         """Return a table, or None when the evidence has none of it."""
@@ -124,12 +130,27 @@ def open_evidence(spark: SparkSession, uri: str) -> Evidence:
     uri = located(uri)
     where = f"{uri}/run.json"
     run = parse_run(files.read_text(spark, where), files.shown(where))
-    evidence = Evidence(uri, run, {name: read_table(spark, uri, name, run) for name in TABLES})
+    evidence = with_tables(spark, Evidence(uri, run, {}), TABLES)
     for name in ("ledger",) * run.loaded + ("deliveries",) * bool(run.groups):
         evidence.need(name)
     if run.load_until_us is None and run.loaded:
         evidence = replace(evidence, run=run.model_copy(update={"load_until_us": _last_us(evidence)}))
     return evidence
+
+
+def with_tables(spark: SparkSession, evidence: Evidence, names: Iterable[str]) -> Evidence:
+    """Return evidence with these tables as they are now, and what each of them lacks.
+
+    Raises:
+        EvidenceError: as :func:`open_evidence`.
+    """
+    tables, lacking = dict(evidence.tables), dict(evidence.lacking)
+    for name in names:
+        tables[name], lack = read_table(spark, evidence.uri, name, evidence.run)
+        lacking.pop(name, None)
+        if lack:
+            lacking[name] = lack
+    return replace(evidence, tables=tables, lacking=lacking)
 
 
 def located(uri: str) -> str:
@@ -143,32 +164,37 @@ def _last_us(evidence: Evidence) -> int:
     times = F.greatest("intended_us", "sent_us", "acked_us")
     row = evidence.need("ledger").agg(F.max(times)).first()
     if row is None or row[0] is None or row[0] <= evidence.run.measured_from_us:
-        raise EvidenceError(
-            f"{files.shown(evidence.uri)}/ledger: nothing was sent after the warm-up, so there is nothing to "
-            "judge"
-        )
+        why = evidence.lacking.get("ledger", "nothing was sent after the warm-up")
+        raise EvidenceError(f"{files.shown(evidence.uri)}/ledger: {why}, so there is nothing to judge")
     return int(row[0])
 
 
-def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> DataFrame | None:
-    """Return a table with exactly the columns of the contract, None when no file of it is there.
+def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> tuple[DataFrame | None, str]:
+    """Return a table with exactly the columns of the contract, and what it lacks, empty of a whole one.
 
-    Columns that may be absent are null then.
+    None when no file of it is there, and for what was read from topics and is not known to be all. Ledger and
+    deliveries of which all files are gone have no rows. Columns that may be absent are null then.
 
     Raises:
         EvidenceError: as :func:`open_evidence`.
     """
-    found = files.parquet_files(spark, f"{uri}/{name}")
-    if not found:
-        return None
-    contract.check_files(spark, found, name, run)
+    folder = f"{uri}/{name}"
+    found = files.parquet_files(spark, folder)
+    rows = contract.check_files(spark, found, name, run)
     size = sum(file.size for file in found)
     if name not in LARGE and size > _MOST_BYTES:
         raise EvidenceError(
-            f"{files.shown(uri)}/{name}: {size >> 20:,} MiB of samples, of which {_MOST_BYTES >> 20} MiB at "
+            f"{files.shown(folder)}: {size >> 20:,} MiB of samples, of which {_MOST_BYTES >> 20} MiB at "
             "most are read; judge a shorter run, or one with fewer samples"
         )
-    return spark.read.schema(TABLES[name]).parquet(f"{uri}/{name}")
+    told = wholeness.listed(spark, folder, name, run, rows)
+    if told is not None and told.never:
+        return None, told.never
+    frame = spark.read.schema(TABLES[name]).parquet(folder) if found else None
+    lack = wholeness.lack(name, told, rows, frame) if told is not None else ""
+    if frame is None and lack and name in ("ledger", "deliveries"):
+        frame = spark.createDataFrame([], TABLES[name])
+    return frame, lack
 
 
 def damaged(error: object) -> bool:

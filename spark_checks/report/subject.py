@@ -24,9 +24,20 @@ def head(run: Run) -> list[tuple[str, list[str]]]:
         ("Topics", [_topic(one) for one in about.topics or _topics(run)] or [NOT_RECORDED]),
         ("Load as intended", [_load(one) for one in about.load or _loads(run)] or [NOT_RECORDED]),
         ("Machines", [_machine(one) for one in about.machines] or [NOT_RECORDED]),
+        ("Evidence", [_held(run)]),
         ("Plan", [f"fingerprint {about.plan or NOT_RECORDED}"]),
         ("Kedge", [f"run by {about.kit or NOT_RECORDED}, audited by {VERSION}"]),
     ]
+
+
+def _held(run: Run) -> str:
+    """Return what the tables were held against."""
+    if run.files is None:
+        return f"how many rows each table was to hold: {NOT_RECORDED}"
+    rows = sum(count for table in run.files.values() for count in table.values())
+    return (
+        f"{rows:,} rows in {_many(sum(map(len, run.files.values())), 'file')}, as their writers listed them"
+    )
 
 
 def _when(run: Run) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
+from evidence.listing import files_of
 from evidence.record import decode as identity
 from evidence.record import run_tag
 from evidence.writing import rows_to_columns, write_table
@@ -27,6 +27,7 @@ from tests.faults.made import (
     WARM_UP_S,
     Case,
 )
+from tests.faults.synthetic import write_file
 
 
 class Message(NamedTuple):
@@ -76,8 +77,9 @@ def write(folder: Path, cases: Sequence[Case]) -> None:
         share = TopicRangeShare("leaf", case.topic, (), {}, run_tag(RUN_ID), KEYS)
         records.append(decoded([*_messages(case)], share))
     (folder / "records").mkdir()
-    pq.write_table(pa.Table.from_batches(records), folder / "records" / "made.parquet")
-    (folder / "run.json").write_text(json.dumps(_run(cases)), encoding="utf-8")
+    write_file(folder / "records" / "made-0.parquet", pa.Table.from_batches(records))
+    document = _run(cases) | {"files": files_of(folder)}
+    (folder / "run.json").write_text(json.dumps(document), encoding="utf-8")
 
 
 def _run(cases: Sequence[Case]) -> dict[str, Any]:

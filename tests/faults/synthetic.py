@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evidence.listing import OF_TOPICS, files_of, note, writer_of
 from evidence.tables import arrow_schema
 
 #: 2025-01-01T00:00:00Z, the begin of every made-up run, microseconds.
@@ -43,7 +44,25 @@ def write_table(folder: Path, table: str, columns: Mapping[str, Any], name: str 
         else:
             arrays.append(pa.repeat(pa.scalar(value, type=field.type), length))
     (folder / table).mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(arrays, schema=schema), folder / table / f"{name}.parquet")
+    write_file(folder / table / f"{name}.parquet", pa.table(arrays, schema=schema))
+
+
+def write_file(path: Path, rows: pa.Table) -> None:
+    """Write a file of evidence and list it, as its writer does: what it then lacks was never written."""
+    pq.write_table(rows, path)
+    list_rows(path)
+
+
+def list_rows(path: Path) -> None:
+    """List a file with the rows that it has: beside it, and in run.json where that is there."""
+    rows = pq.read_metadata(path).num_rows
+    note(path.parent, "ingest" if path.parent.name in OF_TOPICS else writer_of(path.name), {path.name: rows})
+    run = path.parents[1] / "run.json"
+    if run.exists() and path.parent.name not in OF_TOPICS:
+        document = json.loads(run.read_text(encoding="utf-8"))
+        if document.get("files") is not None:
+            document["files"].setdefault(path.parent.name, {})[path.name] = rows
+            run.write_text(json.dumps(document, indent=2), encoding="utf-8")
 
 
 def write_evidence(
@@ -131,6 +150,7 @@ def write_evidence(
         "groups": {_GROUPS[via]: {"via": via, "topics": [_TOPICS[via]]} for via in spans if consumed},
         "clock_offsets": {"127.0.0.1": {"offset_us": 0, "error_us": 0}},
         "sampling_us": {"group_states": 100_000, "assignments_rest": 100_000},
+        "files": files_of(folder),
     }
     (folder / "run.json").write_text(json.dumps(run, indent=2), encoding="utf-8")
 

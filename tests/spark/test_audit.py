@@ -27,7 +27,7 @@ from spark_checks.job import Audit, audit
 from spark_checks.report import documents
 from spark_checks.report import page as report
 from spark_checks.results import Recommendation, more_partitions
-from tests.faults.synthetic import write_evidence
+from tests.faults.synthetic import write_evidence, write_file
 
 pytestmark = pytest.mark.spark
 
@@ -135,7 +135,7 @@ def test_one_missing_record_fails_the_command_and_is_named(
     file = next((evidence / "records").glob("rest-*.parquet"))
     table = pq.read_table(file)
     gone = table.filter(pc.equal(table["seq"], 123)).to_pylist()[0]
-    pq.write_table(table.filter(pc.not_equal(table["seq"], 123)), file)
+    write_file(file, table.filter(pc.not_equal(table["seq"], 123)))
     slo = tmp_path / "slo.yml"
     slo.write_text("rebalance: {min_restarts: 2}\n")
     status = main(["--evidence", str(evidence), "--slo", str(slo), "--out", str(out)])

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from evidence.levels import Levels
 from spark_checks.job import Audit, audit
-from tests.faults.synthetic import write_evidence
+from tests.faults.synthetic import write_evidence, write_file
 
 pytestmark = pytest.mark.spark
 
@@ -32,14 +32,14 @@ def test_good_evidence_passes_and_what_came_again_or_never_is_found(
     rows = pq.read_table(file)
     later = pc.add(rows["received_us"], 1_000_000)
     again = rows.set_column(rows.schema.get_field_index("received_us"), "received_us", later).slice(7, 3)
-    pq.write_table(pa.concat_tables([rows, again.cast(rows.schema)]), file)
+    write_file(file, pa.concat_tables([rows, again.cast(rows.schema)]))
     topic = next((tmp_path / "records").glob("kafka-*.parquet"))
     table = pq.read_table(topic)
-    pq.write_table(table.filter(pc.not_equal(table["seq"], 123)), topic)
+    write_file(topic, table.filter(pc.not_equal(table["seq"], 123)))
     # A delivery of what the topic lacks is explained by the loss.
     got = next((tmp_path / "deliveries").glob("kafka-*.parquet"))
     kept = pq.read_table(got)
-    pq.write_table(kept.filter(pc.not_equal(kept["seq"], 123)), got)
+    write_file(got, kept.filter(pc.not_equal(kept["seq"], 123)))
     found = audited(spark, tmp_path).results[0]
     assert {kind: one.count for kind, one in found.anomalies.items() if kind in ("lost", "redelivered")} == {
         "lost": 1,
@@ -65,7 +65,7 @@ def test_an_output_that_an_application_did_not_make_is_found(spark: SparkSession
     assert (found.verdict, found.measured["copies"]["output_records"]) == ("pass", 20_000)
     file = next((tmp_path / "records").glob("made-1-*.parquet"))
     table = pq.read_table(file)
-    pq.write_table(table.filter(pc.not_equal(table["seq"], 123)), file)
+    write_file(file, table.filter(pc.not_equal(table["seq"], 123)))
     (found,) = (result for result in audited(spark, tmp_path).results if result.name == "outputs")
     assert (found.verdict, found.anomalies["missing"].count) == ("fail", 1)
     assert found.anomalies["missing"].examples[0]["seq"] == 123

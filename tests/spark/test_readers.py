@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
@@ -23,7 +24,7 @@ from spark_checks.delivery import check as delivery
 from spark_checks.engine import session
 from spark_checks.engine.readers import open_evidence
 from spark_checks.job import audit
-from tests.faults.synthetic import write_evidence
+from tests.faults.synthetic import write_evidence, write_file
 
 pytestmark = pytest.mark.spark
 
@@ -81,8 +82,8 @@ def test_an_unfinished_file_is_left_alone(spark: SparkSession, good: Path) -> No
 
 
 def test_a_missing_table_is_named(spark: SparkSession, good: Path) -> None:
-    for file in (good / "ledger").iterdir():
-        file.unlink()
+    shutil.rmtree(good / "ledger")
+    change(good, files=None)
     assert f"{good}/ledger: no such table" in refusal(spark, good)
 
 
@@ -200,8 +201,8 @@ def test_a_file_of_another_run_is_named(spark: SparkSession, good: Path, table: 
     rows = pq.read_table(file)
     earlier = pc.subtract(rows[column], 3_600_000_000)
     other = file.with_name("other-0.parquet")
-    pq.write_table(
-        rows.set_column(rows.schema.get_field_index(column), rows.schema.field(column), earlier), other
+    write_file(
+        other, rows.set_column(rows.schema.get_field_index(column), rows.schema.field(column), earlier)
     )
     line = refusal(spark, good)
     assert line.startswith(f"{other}: {column} 2024-12-31T23:00")
@@ -261,7 +262,7 @@ def test_a_file_elsewhere_is_held_against_the_contract_row_by_row(
     spark: SparkSession, good: Path, elsewhere: str, change_rows: Any, words: str
 ) -> None:
     file = ledger_file(good)
-    pq.write_table(change_rows(pq.read_table(file)), file.with_name("other-0.parquet"))
+    write_file(file.with_name("other-0.parquet"), change_rows(pq.read_table(file)))
     line = refusal(spark, elsewhere)
     assert words in line
     assert line.startswith(("viewfs://", "file:"))
@@ -277,7 +278,7 @@ def test_a_file_elsewhere_that_is_cut_off_is_named(spark: SparkSession, good: Pa
 def test_a_ledger_that_holds_a_record_twice_gives_no_verdict(spark: SparkSession, good: Path) -> None:
     file = ledger_file(good)
     again = file.with_name("other-0.parquet")
-    pq.write_table(pq.read_table(file).slice(20, 2), again)
+    write_file(again, pq.read_table(file).slice(20, 2))
     with pytest.raises(EvidenceError, match="in the ledger twice") as caught:
         delivery.check(open_evidence(spark, str(good)), Levels())
     assert str(file) in str(caught.value)
@@ -287,7 +288,7 @@ def test_a_ledger_that_holds_a_record_twice_gives_no_verdict(spark: SparkSession
 def test_a_topic_landed_twice_gives_no_verdict(spark: SparkSession, good: Path) -> None:
     file = next((good / "records").glob("*.parquet"))
     again = file.with_name("other-0.parquet")
-    pq.write_table(pq.read_table(file).slice(7, 3), again)
+    write_file(again, pq.read_table(file).slice(7, 3))
     with pytest.raises(EvidenceError, match="is there twice") as caught:
         delivery.check(open_evidence(spark, str(good)), Levels())
     assert str(again) in str(caught.value)

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evidence.errors import EvidenceError
+from evidence.listing import files_of
 from evidence.release import RUN_SCHEMA
 from evidence.run import parse_run
 from evidence.tables import arrow_schema
@@ -117,7 +118,30 @@ def test_files_that_cannot_be_merged_stay(tmp_path: Path, monkeypatch: pytest.Mo
 
 def names(evidence: Path) -> list[str]:
     """Return the files of the table of group states that a reader looks at."""
-    return sorted(path.name for path in (evidence / "group_states").glob("[!.]*"))
+    return sorted(path.name for path in (evidence / "group_states").glob("[!._]*"))
+
+
+def test_files_are_listed_with_their_rows_as_they_are_closed_and_after_a_merge(tmp_path: Path) -> None:
+    writer = EvidenceWriter(tmp_path, "group_states", "w", rotate_s=0)
+    for at_us in range(3):
+        writer.append({**STATE, "at_us": [at_us, at_us]})
+    writer.flush()
+    assert files_of(tmp_path) == {"group_states": {f"w-{number}.parquet": 2 for number in range(3)}}
+    writer.close()
+    write_table(tmp_path, "settings", "collect", rows_to_columns("settings", []))
+    assert files_of(tmp_path) == {"group_states": {"w-0.parquet": 6}, "settings": {"collect-0.parquet": 0}}
+
+
+def test_a_file_whose_writer_was_killed_before_it_listed_it_counts_as_it_is(tmp_path: Path) -> None:
+    for at_us in (1, 2):
+        write_table(tmp_path, "group_states", "w", {**STATE, "at_us": [at_us]})
+    folder = tmp_path / "group_states"
+    listed = folder / "_w.files"
+    # Killed in the middle of a line, and another one of its name went on.
+    listed.write_text(listed.read_text()[:-4])
+    write_table(tmp_path, "group_states", "w", {**STATE, "at_us": [3, 4]})
+    (folder / "w-0.parquet").unlink()
+    assert files_of(tmp_path) == {"group_states": {"w-0.parquet": 1, "w-1.parquet": 1, "w-2.parquet": 2}}
 
 
 def test_rows_are_durable_only_once_their_file_is_there(tmp_path: Path) -> None:

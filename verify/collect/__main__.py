@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from evidence.listing import ENDING, files_of
 from evidence.writing import rows_to_columns, write_json, write_table
 from verify.collect.clocks import ClockOffset, offset
 from verify.collect.gc import pauses
@@ -83,6 +84,8 @@ def collect(run_dir: Path, inventory: str) -> None:
     found = _replace(run_dir, "gc_pauses", _pause_rows(logs, reads, run))
     sampled = _replace(run_dir, "rocksdb", _sample_rows(told, reads, run)) if told else 0
     run["clock_offsets"] = {host: clock._asdict() for host, clock in clocks.items()}
+    if run.get("files") is not None:
+        run["files"] = files_of(run_dir / "evidence")
     run["subject"] = subject(plan, load, machines, _this_machine())
     write_json(run_dir / "evidence" / "run.json", run)
     print(
@@ -163,7 +166,8 @@ def read_actions(path: Path) -> list[dict[str, Any]]:
 
 def _replace(run_dir: Path, table: str, rows: list[dict[str, Any]]) -> int:
     """Write a table in place of what an earlier collection of the run wrote; return the number of rows."""
-    for earlier in (run_dir / "evidence" / table).glob("collect-*.parquet"):
+    folder = run_dir / "evidence" / table
+    for earlier in (*folder.glob("collect-*.parquet"), *folder.glob(f"_collect{ENDING}")):
         earlier.unlink()
     try:
         write_table(run_dir / "evidence", table, "collect", rows_to_columns(table, rows))

@@ -129,9 +129,12 @@ def _run(wanted: dict[str, Any], folder: Path, lines: Lines) -> int:
 
 
 def _send_files(folder: Path) -> None:
-    """Send what writers have finished: a file that was being written is hidden."""
+    """Send what writers have finished: a file that was being written is hidden.
+
+    So are lists of files: whoever takes the files counts their rows.
+    """
     for name in ("evidence", "logs"):
-        for path in sorted((folder / name).rglob("[!.]*")):
+        for path in sorted((folder / name).rglob("[!._]*")):
             if path.is_file():
                 size = path.stat().st_size
                 # Of a long log the end says what it came to.

@@ -12,6 +12,7 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
+from evidence.listing import files_of
 from evidence.load_options import ClusterTopic, LoadError, LoadSpec
 from evidence.load_state import Phase
 from evidence.record import run_tag
@@ -337,6 +338,7 @@ class _Run:
         end_all(self._workers.values(), self._end_s)
         if self._board is not None:
             self._mend(self._board)
+            self._facts.files = files_of(self._dir / "evidence")
             self._write_run()
             print(self._line(self._board), flush=True)
         # Whoever waits for the end of the load finds everything else written.

@@ -36,7 +36,8 @@ class TopicFacts:
 class RunFacts:
     """What is known of the run so far; times in microseconds since the epoch.
 
-    ``refused`` says of generators whose evidence is missing why nothing of theirs was taken.
+    ``refused`` says of generators whose evidence is missing why nothing of theirs was taken; ``files`` what
+    each table holds, once all that write have ended.
     """
 
     started_us: int = 0
@@ -45,6 +46,7 @@ class RunFacts:
     topics: dict[ClusterTopic, TopicFacts] = field(default_factory=dict)
     generators: dict[str, ClockOffset] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    files: dict[str, dict[str, int]] | None = None
 
 
 def _by_partition(offsets: Offsets) -> dict[str, int]:
@@ -116,6 +118,7 @@ def run_document(load: LoadSpec, facts: RunFacts, board: Board | None) -> dict[s
         "refused": facts.refused,
         "sampling_us": sampling,
         "keys_per_producer": KEYS,
+        "files": facts.files,
         "cost": costs(load, board) if board is not None else {},
     }
 
