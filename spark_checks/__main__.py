@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,7 @@ from typing import Final
 from rich.console import Console
 
 from comparison import runs
-from evidence.errors import EvidenceError
+from evidence.errors import EvidenceError, one_line
 from evidence.levels import read_levels
 from spark_checks.engine.session import DRIVER_MEMORY
 from spark_checks.job import Auditor
@@ -27,7 +28,7 @@ _STATUS: Final[Mapping[Verdict, int]] = {"pass": 0, "fail": 1, "unknown": 1, "me
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Audit evidence; return 0 for pass, 1 for fail or unknown, 2 for evidence that cannot be read.
+    """Audit evidence; return 0 for pass, 1 for fail or unknown by a verdict that was written, 2 for all else.
 
     3 says that nothing was judged, for want of levels: a pipeline is not to be green for that, and can allow
     it by its number. With ``compare`` as the first argument, compare two runs that were audited.
@@ -36,10 +37,32 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments[:1] == ["compare"]:
         return runs.main(arguments[1:])
     options = _parser().parse_args(arguments)
-    quick = _is_small(options.evidence)
     log = options.out / "spark.log"
-    with Auditor(log, options.master, options.driver_memory, quick=quick) as auditor:
-        return conclude(auditor, options.evidence, options.slo, options.out, timings=options.timings)
+
+    def run() -> int:
+        quick = _is_small(options.evidence)
+        with Auditor(log, options.master, options.driver_memory, quick=quick) as auditor:
+            return conclude(auditor, options.evidence, options.slo, options.out, timings=options.timings)
+
+    return settled(run, log)
+
+
+def settled(run: Callable[[], int], log: Path) -> int:
+    """Return a command's exit status, 2 for what nobody thought of: 1 is of a verdict that was written.
+
+    Where it broke off is added to ``log``, in which Spark tells what it does.
+    """
+    try:
+        return run()
+    except Exception as error:
+        kept = f"see {log}"
+        try:
+            with log.open("a", encoding="utf-8") as file:
+                traceback.print_exc(file=file)
+        except OSError as unwritten:
+            kept = f"{log} cannot be written: {unwritten.strerror}"
+        why = one_line(f"{type(error).__name__}: {error}", 200)
+        return _broken(f"the audit broke off: {why}; {kept}")
 
 
 def _is_small(evidence: str) -> bool:
@@ -77,15 +100,20 @@ def conclude(auditor: Auditor, evidence: str, slo: Path, out: Path, *, timings: 
         result.seconds["report"] = round(time.monotonic() - drawn, 2)
         result.seconds["all"] = round(time.monotonic() - begin, 2)
         documents.write(result, out)
+        terminal.show(result, console)
     except EvidenceError as error:
-        errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        return 2
-    terminal.show(result, console)
+        return _broken(str(error))
     if timings:
         terminal.show_timings(result, console)
     spark = f"Spark {where.version} ({where.master})"
     console.print(f"report: {out / 'report.html'}, {result.seconds['all']:.1f} s on {spark}", highlight=False)
     return _STATUS[result.verdict]
+
+
+def _broken(why: str) -> int:
+    """Say in one line why there is no verdict; return the status of that."""
+    Console(stderr=True).print(f"error: {why}", style="red", highlight=False, markup=False, soft_wrap=True)
+    return 2
 
 
 def _parser() -> argparse.ArgumentParser:

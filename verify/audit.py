@@ -2,7 +2,7 @@
 
 With ``--wait-s`` it begins while the load still runs, and waits for its end. Meanwhile Spark's session starts
 and, where the load goes on, audits a little of what is there already, at the lowest priority. An audit of
-that which has begun is waited for. Exit status as that of `python -m spark_checks`, and 2 when the load
+that which has begun is waited for. Exit status as that of `python -m spark_checks`: 2 also when the load
 failed, or the run's folder or the inventory cannot be read.
 """
 
@@ -26,7 +26,7 @@ from evidence.levels import read_levels
 from evidence.load_options import LoadError
 from evidence.load_state import await_phase, reached
 from evidence.writing import write_json
-from spark_checks.__main__ import conclude
+from spark_checks.__main__ import conclude, settled
 from spark_checks.job import Auditor
 from verify.collect.__main__ import collect
 from verify.collect.hosts import CollectError
@@ -49,21 +49,25 @@ def main(arguments: list[str] | None = None) -> int:
         "--wait-s", type=float, help="how long to wait for the load's end (default: not at all)"
     )
     options = parser.parse_args(arguments)
-    run_dir: Path = options.run_dir
-    report = run_dir / "report"
+    log = options.run_dir / "report" / "spark.log"
+    return settled(lambda: _audit(options.run_dir, options.inventory, options.wait_s, log), log)
+
+
+def _audit(run_dir: Path, inventory: str, wait_s: float | None, log: Path) -> int:
+    report = log.parent
     report.mkdir(parents=True, exist_ok=True)
-    waits = options.wait_s is not None
+    waits = wait_s is not None
     if waits:
         os.nice(_LOWEST)
-    with Auditor(report / "spark.log") as auditor:
+    with Auditor(log) as auditor:
         starting = threading.Thread(target=warm_up if waits else _start, args=(auditor, run_dir))
         starting.start()
         try:
-            if waits:
-                await_phase(run_dir, "done", options.wait_s, print)
-            collect(run_dir, options.inventory)
+            if wait_s is not None:
+                await_phase(run_dir, "done", wait_s, print)
+            collect(run_dir, inventory)
         except (LoadError, CollectError) as error:
-            again = f"python -m verify.audit --run-dir {run_dir} --inventory {options.inventory}"
+            again = f"python -m verify.audit --run-dir {run_dir} --inventory {inventory}"
             print(
                 f"{error}. Nothing was judged, and the evidence so far is kept. Fix that, then run {again}",
                 file=sys.stderr,

@@ -89,7 +89,9 @@ def start(
         options["spark.authenticate"] = "true"
     try:
         if log is not None and SparkContext._gateway is None:
-            with log.open("wb") as file:
+            log.write_bytes(b"")
+            # To its end: whoever broke off adds to it what Java does not know.
+            with log.open("ab") as file:
                 conf = SparkConf(loadDefaults=False).setAll(
                     [(key, str(value)) for key, value in options.items()]
                 )

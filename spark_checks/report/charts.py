@@ -219,7 +219,10 @@ def _short(consumer: str) -> str:
 def _names(audit: Audit) -> list[str]:
     """Interfaces and then groups; a group takes its interface's colour where there is one of each."""
     run = audit.evidence.run
-    vias = sorted({producer.via for producer in run.producers.values()})
+    # The ledger may have producers that run.json lacks.
+    drawn = {"throughput": "by_via", "latency": "by_second"}
+    sent = (via for one in audit.results for via in one.series.get(drawn.get(one.name, ""), ()))
+    vias = sorted({*(producer.via for producer in run.producers.values()), *sent})
     return [*vias, *sorted(run.watched_groups())]
 
 

@@ -99,6 +99,13 @@ def test_the_head_of_the_report_says_what_was_tested_and_what_is_not_recorded(pa
         assert said in head
 
 
+def test_a_producer_that_run_json_lacks_is_drawn_too(passed: Audit) -> None:
+    run = passed.evidence.run
+    mine = {number: one for number, one in run.producers.items() if one.via == "kafka"}
+    lacking = replace(passed.evidence, run=run.model_copy(update={"producers": mine}))
+    assert "rest ack p99" in report.render(replace(passed, evidence=lacking))
+
+
 def test_what_was_only_measured_is_not_green(passed: Audit) -> None:
     page = report.render(passed)
     section = page.partition('<section id="zombies">')[2].partition("</section>")[0]

@@ -16,6 +16,7 @@ from evidence.load_options import LoadError
 from evidence.load_state import await_phase
 from evidence.run import parse_run
 from evidence.writing import EvidenceWriter
+from spark_checks.__main__ import settled
 from spark_checks.job import Auditor
 from verify.audit import main, sample, warm_up
 
@@ -38,6 +39,24 @@ def state(run_dir: Path, phase: str, message: str = "") -> None:
 def test_a_phase_is_reached_by_a_later_one_as_well(tmp_path: Path) -> None:
     state(tmp_path, "draining")
     assert await_phase(tmp_path, "running", 1, print)["acked"] == 1200
+
+
+def test_what_nobody_thought_of_is_no_verdict_and_one_line_says_where_it_broke(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "spark.log"
+    log.write_text("of Spark\n")
+
+    def broken() -> int:
+        raise KeyError("rest")
+
+    assert settled(lambda: 1, log) == 1
+    assert settled(broken, log) == 2
+    line = capsys.readouterr().err
+    assert line == f"error: the audit broke off: KeyError: 'rest'; see {log}\n"
+    assert log.read_text().startswith("of Spark\nTraceback")
+    assert settled(broken, tmp_path / "nowhere" / "spark.log") == 2
+    assert "spark.log cannot be written: No such file" in capsys.readouterr().err
 
 
 def test_the_load_is_waited_for(tmp_path: Path) -> None:
