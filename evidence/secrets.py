@@ -16,14 +16,20 @@ _SECRET: Final = re.compile(
     r"|(^|[._-])(pass|pwd|pw)($|[._-])"
 )
 #: What looks like a secret under whatever key: a URL with a login, a word that is made for a secret with its
-#: value (-D...password=, --token X, "apikey": "X"), keys of AWS and PEM, JSON Web Tokens, an Authorization.
+#: value (-D...password=, --token X, "apikey": "X"), keys of AWS and PEM, JSON Web Tokens, an Authorization,
+#: a login as curl takes it, and tokens that begin as their makers document it: of GitHub, GitLab,
+#: Slack, Vault, Stripe, npm, DigitalOcean, Docker, Google, SendGrid and PyPI.
 #: A reference to where the value is, as config.providers and shells write it, is none.
 _HELD: Final = re.compile(
     r"(?i:(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}://[^\s/?#@:]*:(?!\$\{)[^\s/?#@]+@"
-    r"|(password|passwd|passphrase|pwd|secret|token|(api|access|account)[._-]?key|(?<![a-z])pass)"
+    r"|(password|passwd|passphrase|pwd|secret|token|(api|access|account)[._-]?key|(?<![a-z])(pass|pw))"
     r"(=|\"\s*:\s*)[\"']?(?![$%{<*])[^\s\"',;&]+"
     r"|(?<![\w.-])--[\w.-]{0,60}(password|passphrase|secret|token|api-?key)\s+[^\s-]\S*"
-    r"|\b(basic|bearer) [a-z0-9+/._~-]{16,})"
+    r"|\b(basic|bearer) [a-z0-9+/._~-]{16,}"
+    r"|(?<![\w-])(-u|--(proxy-)?user)[\s=]{0,9}[\"']?(?!\d+:\d+\b)[^\s:\"'/$]{1,128}:(?!//|[$%{<*])[^\s\"']+)"
+    r"|(?<![A-Za-z0-9])(gh[oprsu]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|xapp-[\w-]{16,}"
+    r"|hv[brs]\.[\w-]{16,}|[rs]k_(live|test)_\w{10,}|whsec_\w{16,}|npm_\w{30,}|dop_v1_\w{30,}|dckr_pat_[\w-]{16,}"
+    r"|AIza[\w-]{35}|SG\.[\w-]{16,}\.[\w-]{16,}|pypi-[\w-]{30,})"
     r"|\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*)|\beyJ[\w-]{8,500}\.eyJ[\w.-]{8,}"
 )
 #: The patterns themselves, for what takes secrets out on a host: of keys, and of values under any key.
