@@ -12,7 +12,7 @@ SET_UP_TESTS = $(SET_UP) --fleet-if-possible
 # The molecule scenario that stands for all in `make test`. It takes longest, so the contract runs beside it.
 SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
-.PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down lint lint-code \
+.PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down check lint lint-code \
 	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow test-rest test-all test-long bench bench-clients release clean \
 	distclean
 
@@ -61,6 +61,12 @@ fleet-up: ## start the local fleet
 
 fleet-down: ## stop and remove every fleet of this project
 	@$(PYTHON) -m local.fleet down --all
+
+check: ## ruff, and every test that starts no process (AREA=rest: of one service or package)
+	$(SET_UP)
+	$(RUN) ruff check --quiet .
+	$(RUN) ruff format --check --quiet .
+	$(RUN) python -m pytest -q -n 2 -m check $(call asked,AREA,area) tests/unit tests/render
 
 lint: ## ruff, mypy, vermin, import-linter, yamllint, ansible-lint
 	$(SET_UP)

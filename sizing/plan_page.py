@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from evidence.release import VERSION
 from sizing.core.plan import Plan
@@ -14,15 +15,11 @@ from sizing.sources import cited, leads_to, parts
 
 def page(plan: Plan, inventory: str) -> str:
     """Return the page of an inventory's plan; values of secrets are hidden in it."""
-    environment = Environment(
-        loader=PackageLoader("sizing", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters["parts"] = _parts
     places: dict[str, dict[str, list[Setting]]] = {}
     every = list(plan.settings())
     for where, setting in every:
         places.setdefault(where, {}).setdefault(setting.file, []).append(setting)
-    return environment.get_template("plan_page.html.j2").render(
+    return _template().render(
         inventory=inventory,
         version=VERSION,
         shares=Counter(setting.basis for _, setting in every).most_common(),
@@ -31,6 +28,15 @@ def page(plan: Plan, inventory: str) -> str:
         places=places,
         sources=cited(setting.source for _, setting in every),
     )
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("sizing", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["parts"] = _parts
+    return environment.get_template("plan_page.html.j2")
 
 
 def _parts(source: str) -> list[tuple[str, str]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import ansible.module_utils
+import ansible.utils.display  # asks ldconfig where libc is: no test does
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -17,6 +21,78 @@ from local.services.rest_proxies import sandbox_archive, vendor_archives
 
 # Ansible ships a module with its helpers as ansible.module_utils; tests import the modules the same way.
 ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))
+
+
+#: Marks of what is not for `make check`; every other test of these folders is.
+_NOT_CHECK = ("process", "spark", "kafka", "fleet", "bare", "slow", "long")
+_CHECKED = ("tests/unit/", "tests/render/")
+_STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"}
+
+
+def _outside(host: object) -> bool:
+    try:
+        address = ipaddress.ip_address(str(host))
+    except ValueError:
+        return host != "localhost"
+    return not (address.is_loopback or address.is_unspecified)
+
+
+class _Guard:
+    """Sees what a test of `make check` starts and where it connects to."""
+
+    def __init__(self) -> None:
+        self.watches = False
+        self.seen: list[str] = []
+        sys.addaudithook(self)
+
+    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self.watches:
+            return
+        if event in _STARTS:
+            self.seen.append(f"starts a process ({' '.join(map(str, (event, *args[1:2])))[:100]})")
+        elif event == "socket.connect" and isinstance(args[1], tuple) and _outside(args[1][0]):
+            self.seen.append(f"connects to {args[1][0]}")
+
+
+_guard = _Guard()
+
+
+def _guarded(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test of `make check` that does what such a test must not do, wherever it runs."""
+    _guard.watches, _guard.seen = item.get_closest_marker("check") is not None, []
+    try:
+        done = yield
+    finally:
+        _guard.watches = False
+    if _guard.seen:
+        pytest.fail(f"{item.nodeid} {_guard.seen[0]}: mark it pytest.mark.process", pytrace=False)
+    return done
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """Guard the fixtures of a test."""
+    return (yield from _guarded(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Guard a test itself."""
+    return (yield from _guarded(item))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--area``, as of ``make check AREA=rest``."""
+    parser.addoption("--area", help="only files that are named after a service or package, or import it")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out, unread, what is not of the area."""
+    area = config.getoption("area")
+    if not area or not collection_path.is_file() or area in collection_path.stem.split("_"):
+        return None
+    imports = rf"^\s*(from|import) .*\b{re.escape(area)}\b"
+    return None if re.search(imports, collection_path.read_text(encoding="utf-8"), re.MULTILINE) else True
 
 
 class _ByFile(LoadScopeScheduling):
@@ -38,8 +114,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ByFile:
     return _ByFile(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs nodes where no engine can run them, and say why."""
+    """Mark what `make check` runs; skip what needs nodes where no engine can run them, and say why."""
+    for item in items:
+        if item.nodeid.startswith(_CHECKED) and not any(map(item.get_closest_marker, _NOT_CHECK)):
+            item.add_marker("check")
     needing = [item for item in items if item.get_closest_marker("fleet")]
     if needing and (reason := unusable()):
         for item in needing:

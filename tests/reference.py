@@ -201,6 +201,7 @@ class Variable:
     parts: tuple[Variable, ...] = ()
 
 
+@functools.cache
 def variables(model: type[BaseModel], prefix: str) -> list[Variable]:
     """Return the variables of a model with those of the models inside; ``prefix`` begins their names."""
     properties = model.model_json_schema()["properties"]

@@ -56,6 +56,7 @@ TARGETS = {
     "demo-compare": DEMO,
     "demo-mirror": replace(DEMO, jars=(KAFKA, CLASSIC_KAFKA), link=True),
     "fleet-up": Target(fleet=True),
+    "check": Target(requirements=(BASE, TESTS, LINT)),
     "lint": Target(requirements=(BASE, TESTS, LINT)),
     # The browser looks at reports; haproxy and systemd read the files that are rendered for them.
     "test-fast": replace(

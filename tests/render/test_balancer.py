@@ -30,6 +30,8 @@ from tests.balancers import Running, answers
 from tests.kafka.modules import run_module
 from tests.rest_inventories import rest
 
+pytestmark = pytest.mark.process
+
 UUID = "0b5f3c2e-8d4a-4a3e-9f67-1f2a3b4c5d6e"
 OFFSET: dict[str, Any] = {"offsets": [{"partition": 0, "offset": 7, "error_code": None, "error": None}]}
 ERROR_INSIDE: dict[str, Any] = {

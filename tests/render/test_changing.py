@@ -82,6 +82,7 @@ def all_up(balancer: Running) -> bool:
     return all(status.startswith("UP") for status in balancer.statuses().values())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("site", "before", "after", "speech"),
     [
@@ -121,6 +122,7 @@ def rows(found: Running) -> list[dict[str, str]]:
     return list(servers(str(found.socket), "rest").values())
 
 
+@pytest.mark.process
 def test_a_configuration_that_would_see_no_server_up_is_refused_with_what_it_sees(site: Site) -> None:
     with running(site.text(site.release("old", balancer())), site.port, site.folder) as found:
         await_that(lambda: all_up(found), "all are up")
@@ -132,6 +134,7 @@ def test_a_configuration_that_would_see_no_server_up_is_refused_with_what_it_see
         assert found.client.post("/topics/t", json={}).status_code == 200
 
 
+@pytest.mark.process
 def test_a_trial_beside_a_balancer_that_sees_nothing_may_be_the_way_out(site: Site) -> None:
     """What an older kit left: the balancer asks as bridges are asked, and no proxy is one yet."""
     with running(site.text(site.release("blind", balancer(**BRIDGE))), site.port, site.folder) as found:
@@ -143,12 +146,14 @@ def test_a_trial_beside_a_balancer_that_sees_nothing_may_be_the_way_out(site: Si
         assert site.refusal(site.release("between", balancer(**BRIDGE), changing=True)) is None
 
 
+@pytest.mark.process
 def test_a_trial_of_what_haproxy_refuses_ends_with_its_words(site: Site) -> None:
     broken = site.release("broken", balancer())
     (broken / "haproxy.cfg").write_text((broken / "haproxy.cfg").read_text() + "\nnonsense\n")
     assert "nonsense" in str(site.refusal(broken))
 
 
+@pytest.mark.process
 def test_an_instance_that_is_ill_stays_out_while_others_change(site: Site) -> None:
     changed(site.proxies[1], ill=True)
     between = site.release("between", balancer(), changing=True)
@@ -157,6 +162,7 @@ def test_an_instance_that_is_ill_stays_out_while_others_change(site: Site) -> No
         assert found.status("rest1:8082").startswith("UP")
 
 
+@pytest.mark.process
 def test_a_reload_sends_nothing_to_a_server_that_was_down_before(site: Site) -> None:
     changed(site.proxies[1], ill=True)
     release = site.release("same", balancer())
@@ -170,6 +176,7 @@ def test_a_reload_sends_nothing_to_a_server_that_was_down_before(site: Site) -> 
         await_that(lambda: all_up(found), "it is up again")
 
 
+@pytest.mark.process
 def test_a_reload_keeps_nothing_where_no_server_is_up(site: Site) -> None:
     """The new configuration may ask in a way that they all know."""
     for proxy in site.proxies:

@@ -12,6 +12,8 @@ import yaml
 from tests.outside import ROOT, git, repository, shell
 from tests.render.test_plan_command import REST
 
+pytestmark = pytest.mark.process
+
 PAGE = (ROOT / "docs" / "ci.md").read_text()
 GITLAB, GITHUB, NIGHTLY, NIGHTLY_GITHUB = (
     yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

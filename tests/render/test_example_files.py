@@ -83,6 +83,7 @@ def test_every_file_renders_with_a_reason_above_each_key(name: str) -> None:
     assert written == settings > 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_setting_has_rule_reason_and_source(name: str) -> None:
     done = subprocess.run(

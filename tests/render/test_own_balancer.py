@@ -11,6 +11,8 @@ from sizing.plan import make_plan
 from tests.rest_inventories import of_rule, rest
 from tests.roles import ROOT, play_role
 
+pytestmark = pytest.mark.process
+
 OTHER = {"url": "http://lb:80", "sticky": True}
 
 #: A stub of the module that stops, starts and awaits an instance: it notes that it was called.

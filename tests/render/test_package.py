@@ -13,6 +13,8 @@ from sizing.plan import make_plan
 from tests.rest_inventories import of_rule, rest
 from tests.roles import play_role
 
+pytestmark = pytest.mark.process
+
 
 def played(
     tmp_path: Path,

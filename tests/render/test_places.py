@@ -30,6 +30,7 @@ all:
 """
 
 
+@pytest.mark.process
 def test_a_cluster_is_found_with_its_login_and_the_plan_holds_none(tmp_path: Path) -> None:
     inventory = tmp_path / "hosts.yml"
     inventory.write_text(INVENTORY)

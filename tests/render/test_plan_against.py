@@ -94,6 +94,7 @@ def test_an_inventory_that_changed_is_said_so(inventory: Path, capsys: pytest.Ca
     assert "Kedge" not in text
 
 
+@pytest.mark.process
 def test_where_both_changed_nobody_is_blamed_until_a_commit_tells(
     inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +112,7 @@ def test_where_both_changed_nobody_is_blamed_until_a_commit_tells(
     assert "Kedge or your inventory" not in text
 
 
+@pytest.mark.process
 def test_a_commit_shows_what_a_change_of_the_inventory_does(
     inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,6 +235,7 @@ def of_python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
             monkeypatch.delattr(tarfile, name)
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("of_python")
 def test_a_shared_folder_that_is_a_link_is_read_at_a_commit(
     inventory: Path, capsys: pytest.CaptureFixture[str]
@@ -250,6 +253,7 @@ def test_a_shared_folder_that_is_a_link_is_read_at_a_commit(
     assert said(capsys) == "no value changes"
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("of_python")
 def test_a_link_out_of_the_repository_is_refused(
     inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -264,6 +268,7 @@ def test_a_link_out_of_the_repository_is_refused(
     assert error.count("\n") == 1
 
 
+@pytest.mark.process
 def test_a_link_elsewhere_in_the_repository_is_no_obstacle(
     inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -275,6 +280,7 @@ def test_a_link_elsewhere_in_the_repository_is_no_obstacle(
     assert main(["-i", str(hosts), "--against", "HEAD", "--exit-code"]) == 0
 
 
+@pytest.mark.process
 def test_the_folder_of_the_inventory_is_no_change(
     inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -284,6 +290,7 @@ def test_the_folder_of_the_inventory_is_no_change(
     assert said(capsys) == "no value changes"
 
 
+@pytest.mark.process
 def test_all_of_a_new_inventory_comes(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commit(inventory)
     stage = inventory.parent / "stage" / "hosts.yml"
@@ -295,6 +302,7 @@ def test_all_of_a_new_inventory_comes(inventory: Path, capsys: pytest.CaptureFix
     assert "goes" not in text
 
 
+@pytest.mark.process
 def test_a_value_that_kit_and_inventory_leave_as_it_was_is_no_change(
     inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -369,6 +377,7 @@ def test_what_is_no_plan_is_refused_in_one_line(
     assert error.count("\n") == 1
 
 
+@pytest.mark.process
 def test_what_is_no_commit_is_refused(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["-i", str(inventory), "--against", "v9"]) == 2
     assert "lies in no git repository" in capsys.readouterr().err

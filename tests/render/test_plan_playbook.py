@@ -12,6 +12,8 @@ import pytest
 
 from plugins.action import kedge_reachable
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 

@@ -61,6 +61,7 @@ def test_every_key_stands_under_its_reason_rule_and_source() -> None:
     assert lines[at - 1] == "# two and two are four (rest.example; derived; arithmetic)"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("value", ["-Xms1g -Xmx1g", 'say "hi"', "a\\b", "cost: $5 `now`", "it's"])
 def test_environment_is_read_back_by_a_shell_as_it_was_planned(value: str) -> None:
     # systemd and sh agree on double quotes and on the escapes that the renderer uses.
@@ -85,6 +86,7 @@ def test_a_file_outside_the_instance_is_refused() -> None:
         render_instance("kafka-rest", instance)
 
 
+@pytest.mark.process
 def test_unit_file_is_accepted_by_systemd(tmp_path: Any) -> None:
     text = render(
         "service.j2",

@@ -107,6 +107,7 @@ def test_the_plan_that_is_kept_has_no_secret(plan: Plan) -> None:
     assert leaked(json.dumps(document)) == []
 
 
+@pytest.mark.process
 def test_no_callback_is_given_a_secret(inventory: Path) -> None:
     # This one prints the whole result of every task.
     played = play(inventory, ANSIBLE_STDOUT_CALLBACK="ansible.posix.json")
@@ -115,6 +116,7 @@ def test_no_callback_is_given_a_secret(inventory: Path) -> None:
     assert leaked(played.stdout + played.stderr) == []
 
 
+@pytest.mark.process
 def test_what_lies_in_a_vault_is_hidden_under_whatever_key(inventory: Path, tmp_path: Path) -> None:
     own = tmp_path / "inventory"
     shutil.copytree(inventory, own)
@@ -145,6 +147,7 @@ def test_what_lies_in_a_vault_is_hidden_under_whatever_key(inventory: Path, tmp_
     assert leaked(refused.stdout + refused.stderr) == []
 
 
+@pytest.mark.process
 def test_the_plan_and_its_secrets_are_no_facts_which_a_cache_would_keep(
     inventory: Path, tmp_path: Path
 ) -> None:

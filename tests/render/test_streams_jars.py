@@ -16,6 +16,8 @@ from local.paths import LOCKS, cache_root
 from sizing.plan import make_plan
 from tests.planned import instances, streams
 
+pytestmark = pytest.mark.process
+
 LOCK = LOCKS / "kafka-streams-4.3.1.lock"
 
 

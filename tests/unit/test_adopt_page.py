@@ -14,6 +14,8 @@ from tests.unit.test_docs import ELSEWHERE, ROOT, commands
 from tests.unit.test_host_review import rest, written
 from tests.unit.test_review import COMPOSE, CONSUMER, MIRROR, PRODUCER
 
+pytestmark = pytest.mark.process
+
 PAGE = ROOT / "docs" / "adopt.md"
 #: What a reader has gathered, under the names of the page.
 FILES = {

@@ -116,6 +116,7 @@ def run_by(monkeypatch: pytest.MonkeyPatch, pid: str, unit: str) -> None:
         monkeypatch.setattr(module, "unit_of", lambda of: unit if of == pid else "")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("unit", "accepted"), [("theirs.service", True), ("others.service", False), ("", False)]
 )
@@ -131,6 +132,7 @@ def test_the_port_is_free_for_an_instance_where_the_named_unit_holds_it_and_nobo
         assert of_it[0].startswith(f"port {port} of kafka-rest@8082 is held by process {pid}")
 
 
+@pytest.mark.process
 def test_one_without_a_unit_is_accepted_by_an_argument_of_its_command_line(
     host: Path, theirs: tuple[str, int]
 ) -> None:
@@ -145,6 +147,7 @@ def test_one_without_a_unit_is_accepted_by_an_argument_of_its_command_line(
     assert len(said("theirs.properties")) == 1
 
 
+@pytest.mark.process
 def test_a_predecessor_that_runs_on_another_port_is_in_the_way(
     host: Path, theirs: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +337,7 @@ def test_a_unit_that_cannot_be_disabled_is_warned_of(unit: Host) -> None:
     ]
 
 
+@pytest.mark.process
 def test_commands_stop_and_start_what_has_no_unit(tmp_path: Path) -> None:
     named = {
         "port": 8082,

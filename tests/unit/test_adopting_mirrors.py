@@ -107,6 +107,7 @@ def test_two_flows_may_take_over_from_one_mirror_each_with_its_topics() -> None:
     assert beside == {"logs": ["metrics[.].*"], "metrics": ["logs[.].*"], "others": []}
 
 
+@pytest.mark.process
 def test_a_process_that_is_taken_over_is_not_in_the_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,6 +381,7 @@ def test_what_was_taken_over_does_not_start_with_the_host(units: Units) -> None:
     assert not units.mark.exists()
 
 
+@pytest.mark.process
 def test_a_host_tells_what_is_there_and_runs(units: Units) -> None:
     first, second = (kedge_predecessor.seen(one) for one in NAMED)
     assert (first["there"], first["runs"]) == (True, True)

@@ -39,6 +39,7 @@ def shown(kind: str) -> dict[str, str]:
     return {page.split()[0].strip("*"): page for page in pages}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", sorted(NAMES))
 def test_ansible_doc_shows_every_module_callback_and_role_with_an_example(kind: str) -> None:
     pages = shown(kind)

@@ -68,6 +68,7 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.process
 def test_records_are_counted_and_sessions_keep_their_connection(url: str) -> None:
     found = produce([url], "t", Produce(10, clients=2), 20, 0.5)
     assert found["records_per_s"] > 10
@@ -77,17 +78,20 @@ def test_records_are_counted_and_sessions_keep_their_connection(url: str) -> Non
     assert len(Proxy.connections) > 6
 
 
+@pytest.mark.process
 def test_what_a_connection_sends_first_does_not_count(url: str) -> None:
     Proxy.produced = 0
     found = produce([url], "t", Produce(1, clients=1), 20, 0.2, uncounted_s=0.6)
     assert 0 < found["records_per_s"] * 0.2 < Proxy.produced / 2
 
 
+@pytest.mark.process
 def test_records_of_a_request_have_the_values_in_turn(url: str) -> None:
     produce([url], "t", Produce(3, clients=1), 0, 0.3, [b"a", b"b"])
     assert Proxy.body == {"records": [{"value": "YQ=="}, {"value": "Yg=="}, {"value": "YQ=="}]}
 
 
+@pytest.mark.process
 def test_a_balancer_hands_requests_on_and_ends(url: str, tmp_path: Path) -> None:
     program = find("haproxy")
     assert program
@@ -115,12 +119,14 @@ def test_a_proxy_that_refuses_while_it_warms_up_gets_one_line(
     assert capsys.readouterr().err.splitlines()[-1] == "bench.rest.producing: http://x: HTTP 503"
 
 
+@pytest.mark.process
 def test_an_error_inside_a_200_ends_the_measurement(url: str) -> None:
     Proxy.entry = {"partition": None, "offset": None, "error_code": 50003}
     with pytest.raises(ProxyRefusedError, match="50003"):
         produce([url], "t", Produce(1, clients=1), 20, 0.5)
 
 
+@pytest.mark.process
 def test_each_part_has_its_figures_and_one_that_fails_costs_no_other(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

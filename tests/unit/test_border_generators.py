@@ -28,6 +28,8 @@ from verify.load.actors import processes
 from verify.load.board import Cell, Head
 from verify.process import now_us
 
+pytestmark = pytest.mark.process
+
 LEDGER = f"evidence/ledger/{NAME}-0.parquet"
 END = file("")
 GOOD = {

@@ -48,6 +48,7 @@ def silent(_command: str) -> tuple[Iterator[bytes], int]:
     return pieces(), 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -84,6 +85,7 @@ def test_a_host_is_given_no_password_though_it_asks_for_one(
     assert isinstance(found["bad"], RemoteError)
 
 
+@pytest.mark.process
 def test_one_bad_host_leaves_the_collection_of_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -202,6 +204,7 @@ def test_samples_of_memory_that_are_something_else_are_passed_over() -> None:
     assert [row["at_us"] for row in samples([*crafted, told(6)], 0, 10, shared_cache=True)] == [6]
 
 
+@pytest.mark.process
 def test_a_service_puts_no_links_no_devices_and_no_markers_into_what_is_read(tmp_path: Path) -> None:
     here, log, told_file, secret = (
         tmp_path / name for name in ("a.properties", "gc.log", "s.jsonl", "shadow")

@@ -20,6 +20,8 @@ from tests.hostile_agent import NAME, load
 from tests.untrusted import ROOT
 from verify.load.actors import processes
 
+pytestmark = pytest.mark.process
+
 PATH = f"evidence/ledger/{NAME}-0.parquet"
 #: Reads each file as the process does, and says what came of it; a crash says nothing more.
 READ = """

@@ -83,6 +83,7 @@ def refused(path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     return line
 
 
+@pytest.mark.process
 def test_bundle_has_what_the_locks_name_and_its_checksum_beside_it(tree: Path, tmp_path: Path) -> None:
     made = bundle.make(tmp_path / "dist")
     content = files(made)

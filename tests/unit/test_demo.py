@@ -294,6 +294,7 @@ def test_the_demo_deploys_the_inventory_that_it_made(
     assert variables["verify"]["kafka"]["records_per_s"] == 10_000
 
 
+@pytest.mark.process
 def test_make_hands_over_the_command_line_and_not_the_environment() -> None:
     def asked(*words: str, **variables: str) -> str:
         done = subprocess.run(

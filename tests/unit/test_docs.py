@@ -28,6 +28,7 @@ ELSEWHERE = {
     "make bundle": "tests/setup/test_offline.py, by the same function",
     "sha256sum -c kedge-0.1.0-python3.11-x86_64.tar.sha256": "tests/unit/test_bundle.py",
     "make setup BUNDLE=kedge-0.1.0-python3.11-x86_64.tar": "tests/setup/test_offline.py",
+    "make check": "its commands are those of make lint and make test-fast",
     "make lint": "make test calls it",
     "make bench-clients": "tests/kafka/test_three_brokers.py, its phases one by one",
     "make test-fast": "make test calls it",
@@ -77,6 +78,7 @@ def commands(path: Path) -> list[str]:
     return found + re.findall(r"\| `(\.venv/bin/[^`]+)` \|", text)
 
 
+@pytest.mark.process
 def test_every_command_of_the_readme_is_tested_here_or_elsewhere(tmp_path: Path) -> None:
     own = [c for c in commands(ROOT / "README.md") if c not in ELSEWHERE]
     assert own == [
@@ -119,6 +121,7 @@ def test_every_link_leads_to_a_file_and_a_heading_of_it(path: Path) -> None:
         assert not anchor or anchor in anchors(linked), f"{link}#{anchor}"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("path", DOCS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_module_that_is_called_exists_and_has_the_options(path: Path) -> None:
     for module, arguments in CALL.findall(path.read_text()):

@@ -89,6 +89,7 @@ def test_a_host_hears_of_no_cluster_that_it_does_not_load() -> None:
     assert "agg" not in json.dumps([both, through_proxies])
 
 
+@pytest.mark.process
 def test_a_host_is_sent_the_login_of_the_load_and_no_other(
     agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,12 +122,14 @@ def agents(tmp_path: Path) -> Agents:
     return Agents(folder)
 
 
+@pytest.mark.process
 def test_a_host_with_other_code_is_refused(agents: Agents) -> None:
     with pytest.raises(LoadError, match=r"load1 has another version of the kit: deploy\.yml brings this one"):
         agents.begun(answering("another"))
     assert agents.log() == "load_generator load1 is lost: it did not begin\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("said", "why"),
     [
@@ -144,12 +147,14 @@ def test_a_host_that_does_not_answer_says_why(agents: Agents, said: str, why: st
         agents.begun(said)
 
 
+@pytest.mark.process
 def test_evidence_that_does_not_come_whole_is_a_host_that_is_lost(agents: Agents) -> None:
     generator = agents.begun(f"{answering(code())}; echo '{json.dumps(OVER)}'; echo no archive")
     assert generator.workers[NAME].wait(20) == 255
     assert agents.log().startswith("load_generator load1 is lost: what it sent cannot be taken: ")
 
 
+@pytest.mark.process
 def test_a_host_is_told_again_and_again_that_somebody_leads(
     agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +166,7 @@ def test_a_host_is_told_again_and_again_that_somebody_leads(
     assert generator.workers[NAME].wait(20) == 255
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("end", ["silence", "term", "input"])
 def test_an_agent_ends_with_who_leads_it_and_leaves_nothing(tmp_path: Path, end: str) -> None:
     script = (
@@ -199,6 +205,7 @@ def test_an_agent_ends_with_who_leads_it_and_leaves_nothing(tmp_path: Path, end:
     assert not list(tmp_path.glob("kedge-load-*"))
 
 
+@pytest.mark.process
 def test_the_bundle_has_all_of_the_kit_that_the_processes_import_and_the_lock_the_rest(
     tmp_path: Path,
 ) -> None:
@@ -283,6 +290,7 @@ def test_what_a_host_calls_its_machine_is_a_word_or_refused(machine: str, tmp_pa
         bundle("3." + "9" * 5_000, "x86_64", tmp_path)
 
 
+@pytest.mark.process
 def test_packages_that_cannot_be_had_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = tmp_path / "generator.txt"
     lock.write_text("no-such-package==1.0 --hash=sha256:" + "0" * 64 + "\n")

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from sizing.services import SERVICES
@@ -56,6 +57,7 @@ def test_every_exception_to_a_rule_of_security_has_its_reason_beside_it() -> Non
     assert bare == []
 
 
+@pytest.mark.process
 def test_a_process_of_the_load_imports_no_spark() -> None:
     code = f"import sys, {LOAD}; print(sorted({{m.partition('.')[0] for m in sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

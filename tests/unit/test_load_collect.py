@@ -116,6 +116,7 @@ def test_gc_log_is_where_the_planned_flags_say() -> None:
     assert gc_logs(planned) == [GcLog("rest1", "kafka_rest", "8082", "/var/log/kafka-rest/8082/gc.log")]
 
 
+@pytest.mark.process
 def test_command_reads_files_and_logs_that_are_there_and_names_those_that_are_not(tmp_path: Path) -> None:
     here, log = tmp_path / "a file.properties", tmp_path / "gc.log"
     here.write_text("a=1\nb=2")
@@ -166,6 +167,7 @@ def test_samples_are_where_the_plan_says_and_a_bounded_application_shares_its_ca
     assert found == [SampleLog("rest1", "streams_app", "8082", SAMPLES, bounded)]
 
 
+@pytest.mark.process
 def test_the_older_samples_come_first(tmp_path: Path) -> None:
     path, missing, moved = (tmp_path / name for name in ("samples.jsonl", "none", "moved"))
     path.write_text('{"at_us":2}\n')
@@ -251,6 +253,7 @@ def run_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.process
 def test_host_that_cannot_be_reached_is_one_line_and_missing_evidence(
     run_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -265,6 +268,7 @@ def test_host_that_cannot_be_reached_is_one_line_and_missing_evidence(
     assert json.loads((run_dir / "evidence" / "run.json").read_text())["clock_offsets"] == {}
 
 
+@pytest.mark.process
 def test_host_that_is_not_in_the_inventory_is_refused(run_dir: Path) -> None:
     (run_dir / "inventory.yml").write_text("all: {hosts: {other: {}}}")
     with pytest.raises(CollectError, match="host rest1 is in the plan, but not in inventory"):

@@ -11,6 +11,8 @@ from local.problem import Problem
 from local.setup import packages, phases
 from local.setup.targets import TARGETS
 
+pytestmark = pytest.mark.process
+
 ANSWERS = "#!/bin/sh\necho 1.0\n"
 #: Docker's client names no version, says why, and ends well where it reached no engine.
 CLIENT = "#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\n"

@@ -54,6 +54,7 @@ def kill(engine: Engine, name: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.process
 def test_options_of_a_node_follow_the_inventory() -> None:
     made = read_fleet(PROJECT / "inventories" / "local")
     node = Node("x", "10.77.0.200", memory="1g")
@@ -196,6 +197,7 @@ def commands() -> Iterator[bytes]:
             continue
 
 
+@pytest.mark.process
 def test_no_engine_is_told_and_nothing_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

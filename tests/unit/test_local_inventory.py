@@ -97,12 +97,14 @@ def test_inventory_that_is_not_there_is_told() -> None:
         read_fleet(Path("/nowhere"))
 
 
+@pytest.mark.process
 def test_broken_inventory_is_told_with_ansibles_reason(tmp_path: Path) -> None:
     (tmp_path / "hosts.yml").write_text("all: {hosts: [")
     with pytest.raises(Problem, match=rf"inventory {tmp_path}/hosts\.yml"):
         read_fleet(tmp_path / "hosts.yml")
 
 
+@pytest.mark.process
 def test_local_inventory_describes_a_fleet() -> None:
     fleet = read_fleet(PROJECT / "inventories" / "local")
     assert {"leaf1", "rest1", "rest2", "lb1"} <= {node.name for node in fleet.nodes}

@@ -62,6 +62,7 @@ def trip_ms(connection: socket.socket) -> float:
     return (time.monotonic() - began) * 1000
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("wanted", [60, 200, 1, 0])
 def test_an_answer_takes_at_least_the_round_trip_that_is_set(way: tuple[Toxiproxy, int], wanted: int) -> None:
     server, port = way
@@ -71,6 +72,7 @@ def test_an_answer_takes_at_least_the_round_trip_that_is_set(way: tuple[Toxiprox
     assert [trip for _, trip, _ in server.state().values()] == [wanted]
 
 
+@pytest.mark.process
 def test_a_round_trip_out_of_range_is_refused_and_changes_nothing(way: tuple[Toxiproxy, int]) -> None:
     server, _ = way
     for wrong in (-1, 201):
@@ -79,6 +81,7 @@ def test_a_round_trip_out_of_range_is_refused_and_changes_nothing(way: tuple[Tox
     assert [trip for _, trip, _ in server.state().values()] == [60]
 
 
+@pytest.mark.process
 def test_a_cut_way_gives_no_answer_until_it_is_mended(way: tuple[Toxiproxy, int]) -> None:
     server, port = way
     with socket.create_connection(("127.0.0.1", port)) as connection:
@@ -97,6 +100,7 @@ def test_a_cut_way_gives_no_answer_until_it_is_mended(way: tuple[Toxiproxy, int]
         assert trip_ms(connection) >= 60
 
 
+@pytest.mark.process
 def test_ways_that_are_no_longer_wanted_are_closed(way: tuple[Toxiproxy, int], echo: int) -> None:
     server, port = way
     (other,) = free_ports(1)

@@ -261,6 +261,7 @@ def test_image_follows_its_recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert node_image.recipe_key() != before
 
 
+@pytest.mark.process
 def test_set_up_that_is_complete_says_so_and_changes_nothing() -> None:
     command = [sys.executable, "-m", "local.setup", "--check", "--without-fleet"]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)

@@ -40,6 +40,7 @@ def test_a_link_of_unknown_speed_has_no_share() -> None:
     assert load("b1", "broker", parse(BEFORE.splitlines()), parse(text.splitlines())).network is None
 
 
+@pytest.mark.process
 def test_this_machine_can_be_read() -> None:
     assert this_machine().cpu_total > 0
 

@@ -21,6 +21,8 @@ from tests.planned import mirrors
 from tests.rest_inventories import rest
 from tests.roles import play_here
 
+pytestmark = pytest.mark.process
+
 MAIN = "io.confluent.kafkarest.KafkaRestMain"
 LISTEN = (
     "import socket,sys\ns=socket.socket()\ns.bind(('127.0.0.1',0))\ns.listen()\n"

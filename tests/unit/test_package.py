@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from spark_checks import package
 
 READS = """
@@ -20,6 +22,7 @@ with resources.as_file(resources.files("spark_checks.engine") / "log4j2.properti
 """
 
 
+@pytest.mark.process
 def test_the_packed_job_runs_from_its_archive(tmp_path: Path) -> None:
     archive = tmp_path / "kedge-audit.zip"
     package.pack(archive)

@@ -59,6 +59,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_claims(shape: str, times: f
     assert held / SEEDS >= 0.95 - SLACK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "count", "power"), [(0.03, 4, 0.9), (0.05, 6, 0.9)])
 def test_a_tenth_more_of_p99_is_seen_among_eight_figures_that_are_alike(
     noise: float, count: int, power: float

@@ -74,6 +74,7 @@ def shipped(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.process
 def test_what_runs_on_hosts_imports_and_makes_its_key_with_the_least_python(shipped: Path) -> None:
     python = interpreter()
     if python is None:

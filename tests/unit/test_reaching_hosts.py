@@ -50,6 +50,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return said
 
 
+@pytest.mark.process
 def test_options_of_the_inventory_reach_ssh_as_arguments_and_what_kedge_says_stays(stub: Path) -> None:
     command = ssh(
         to_access("h", BASTION | {"ansible_ssh_extra_args": "-o 'ProxyCommand=a; touch /b'"}), ["true"]
@@ -95,6 +96,7 @@ def test_a_proxy_command_is_words_with_host_and_port_in_their_places() -> None:
     assert forward(access) == ["ssh", "-W", "10.0.0.1:22", "bastion"]
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("asking")
 def test_samples_give_sudo_its_password_by_standard_input(stub: Path, tmp_path: Path) -> None:
     access = to_access("h", BASTION)

@@ -115,6 +115,7 @@ def a_maprcli(folder: Path, says: str) -> None:
     tool.chmod(0o755)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("said", "active"),
     [
@@ -132,6 +133,7 @@ def test_warden_is_asked_whether_its_service_runs(
     assert service_control.is_active("kafka-rest@8082.service", WARDEN) is active
 
 
+@pytest.mark.process
 def test_warden_is_told_to_stop_and_start_its_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +145,7 @@ def test_warden_is_told_to_stop_and_start_its_service(
     assert told == [f"node services -name kafka-rest -action {a} -nodes rest1" for a in ("stop", "start")]
 
 
+@pytest.mark.process
 def test_a_node_without_maprcli_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert service_control.act("start", "kafka-rest@8082.service", WARDEN).returncode == 127

@@ -365,6 +365,7 @@ def test_the_machine_decides_what_the_plan_says(tmp_path: Path) -> None:
     assert not {ask.option for ask in large.asks} & {"--cores", "--memory-mib"}
 
 
+@pytest.mark.process
 def test_the_command_prints_a_review_and_ends_with_1_for_an_error(tmp_path: Path) -> None:
     (file,) = written(tmp_path, docker_compose__yml=COMPOSE)
     argv = [
@@ -521,6 +522,7 @@ def test_a_login_that_only_gates_of_a_deploy_lack_is_no_finding_of_a_review(tmp_
     assert not [f for f in judgement.findings if "OAUTHBEARER" in f.message]
 
 
+@pytest.mark.process
 def test_a_plan_and_a_review_start_without_numpy() -> None:
     """It takes a tenth of a second, and only what counts records needs it."""
     asked = "import sys, sizing.__main__; sys.exit('numpy' in sys.modules)"

@@ -198,6 +198,7 @@ def test_what_a_balancer_has_down_restarts_before_the_batches() -> None:
     assert rollout_down(plan, "mirror_maker", ["rest2"], seen) == {}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("part", "revived", "restarted"),
     [

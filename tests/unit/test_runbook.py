@@ -28,6 +28,8 @@ from tests.answering import JsonHandler
 from tests.awaiting import await_that
 from tests.kafka.modules import run_module
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "runbook.md").read_text()
 ERRORS = re.findall(r"^### (.*`.*|An error that is not listed)$", TEXT, flags=re.MULTILINE)

@@ -16,6 +16,8 @@ from evidence.secrets import PATTERNS, holds_secret
 from plugins.modules import kedge_find_jvms
 from plugins.modules.kedge_find_jvms import Secrets, find, masked
 
+pytestmark = pytest.mark.process
+
 MAIN = "io.confluent.kafkarest.KafkaRestMain"
 MAINS = [MAIN, "org.apache.kafka.connect.mirror.MirrorMaker", "kafka.tools.MirrorMaker"]
 ALL, NONE = "000001ffffffffff", "0000000000000000"

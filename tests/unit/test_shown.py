@@ -32,6 +32,7 @@ def test_messages_of_roles_show_what_a_host_said_in_one_printable_line() -> None
     assert [one for one in found if "| shown" not in one[1]] == []
 
 
+@pytest.mark.process
 def test_what_is_in_the_way_on_a_host_is_printed_without_control_characters(tmp_path: Path) -> None:
     write_inventory(tmp_path, 1)
     says = tmp_path / "says"

@@ -297,6 +297,7 @@ def together(workload: dict[str, Any], partitions: int, memory_mib: int, cores: 
     return Inventory(dict.fromkeys(names, variables), groups)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(workloads, st.integers(1, 40), st.integers(1024, 131_072), st.sampled_from([2, 16, 64]))
 def test_several_roles_on_one_host_share_its_memory_and_ports_or_the_plan_says_no(

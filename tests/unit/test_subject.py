@@ -127,6 +127,7 @@ def test_the_fingerprint_is_that_of_what_is_planned(plan: dict[str, Any]) -> Non
     assert fingerprint(plan | {"versions": {}}) != fingerprint(plan)
 
 
+@pytest.mark.process
 def test_a_machine_tells_its_cores_and_memory_and_what_it_lacks_is_left_out() -> None:
     done = subprocess.run(["sh", "-c", MACHINE], capture_output=True, text=True, check=True)
     here = machine(done.stdout.splitlines())

@@ -35,6 +35,7 @@ def test_the_same_arm_twice_has_two_names() -> None:
     assert overlay("stock") == ["-e", "advice=stock"]
 
 
+@pytest.mark.process
 def test_a_playbook_that_fails_gives_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     play = tmp_path / "ansible-playbook"
     said = """
@@ -72,6 +73,7 @@ BOOK = """
 """
 
 
+@pytest.mark.process
 def test_variables_of_the_command_line_reach_each_playbook_by_no_file_and_no_list_of_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ def test_a_run_of_the_other_playbook_is_not_gone_on_with(
     assert f"resume={tmp_path.name} is a run of compare.yml, which capacity.yml cannot go on with" in said
 
 
+@pytest.mark.process
 def test_a_run_waits_for_another_that_still_puts_the_hosts_back(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "r"
     run.mkdir(parents=True)

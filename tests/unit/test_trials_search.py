@@ -19,6 +19,8 @@ def search(system: System, rules: Rules = RULES) -> tuple[list[CapacityEstimate]
     return found, tried
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.003, 0.02, 0.05])
 def test_the_interval_holds_the_limit_as_often_as_it_claims(noise: float) -> None:
     held, carried = 0, 0

@@ -76,6 +76,7 @@ def test_every_command_of_the_tutorial_is_run_here_or_elsewhere() -> None:
     assert [c for c in commands(PAGE) if c not in ELSEWHERE and c not in removal] == OWN
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("unit", REMOVAL)
 def test_the_commands_remove_from_a_host_what_remove_host_would(unit: str, tmp_path: Path) -> None:
     systemd = tmp_path / "etc/systemd/system"
@@ -94,6 +95,7 @@ def test_the_commands_remove_from_a_host_what_remove_host_would(unit: str, tmp_p
     assert [path for path in left if path.exists()] == []
 
 
+@pytest.mark.process
 def test_the_plan_of_the_tutorial_has_no_error_and_the_reason_that_the_page_shows(mine: Path) -> None:
     printed = run(PLAN, mine)
     assert "\n0 errors, 2 warnings" in printed
@@ -103,6 +105,7 @@ def test_the_plan_of_the_tutorial_has_no_error_and_the_reason_that_the_page_show
         assert line.strip() in printed
 
 
+@pytest.mark.process
 def test_the_value_that_the_tutorial_changes_is_planned_as_the_reader_s_own(mine: Path) -> None:
     path, added = files()[3]
     place = mine / Path(path).relative_to("inventories/mine")

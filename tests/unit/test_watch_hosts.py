@@ -84,12 +84,14 @@ def test_sample_tells_memory_cpu_time_and_open_files_of_a_process(tmp_path: Path
     assert abs(after[1] - time.time_ns() // 1000) < LIMIT_S * 1_000_000
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("systemctl")
 def test_unit_without_a_process_has_no_sample() -> None:
     assert host_sampler.main_pids(list(UNITS)) == {"kafka-rest@8082": os.getpid()}
     assert host_sampler.main_pids(["kafka-rest@8083"]) == {}
 
 
+@pytest.mark.process
 def test_process_that_ends_while_it_is_looked_at_ends_nothing(systemctl: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
@@ -101,6 +103,7 @@ def test_process_that_ends_while_it_is_looked_at_ends_nothing(systemctl: Path) -
         program.terminate()
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("systemctl")
 def test_program_ends_once_nobody_reads_it() -> None:
     command = [sys.executable, host_sampler.__file__, *UNITS]
@@ -183,6 +186,7 @@ def test_command_follows_the_inventory_and_asks_no_question() -> None:
     assert command[-1].endswith("kafka-rest@8082 kafka-rest@8083")
 
 
+@pytest.mark.process
 @pytest.mark.usefixtures("systemctl")
 def test_connection_that_ends_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -204,6 +208,7 @@ def test_connection_that_ends_is_opened_again(
     assert capsys.readouterr().err == "rest1: no samples of its processes: connection lost\n"
 
 
+@pytest.mark.process
 def test_answer_that_is_no_sample_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     watcher = HostWatcher("rest1", UNITS, ["sh", "-c", "echo Welcome; exec sleep 60"], tmp_path)
     said = ""

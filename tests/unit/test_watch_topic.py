@@ -70,6 +70,7 @@ def test_unknown_size_is_not_said_to_be_zero() -> None:
     assert total(found) == (5, None)
 
 
+@pytest.mark.process
 def test_mapr_says_offsets_and_bytes(maprcli_double: Any) -> None:
     topic = MaprTopic("/s/test:t", maprcli_double(info((10, 1000), (0, 0)), info((40, 7000), (20, 4000))))
     before, after = topic.read(), topic.read()
@@ -77,11 +78,13 @@ def test_mapr_says_offsets_and_bytes(maprcli_double: Any) -> None:
     assert topic.record_bytes(before, after) == 200
 
 
+@pytest.mark.process
 def test_mapr_bytes_that_expiry_took_are_unknown(maprcli_double: Any) -> None:
     topic = MaprTopic("/s/test:t", maprcli_double(info((10, 1000)), info((40, 100))))
     assert topic.record_bytes(topic.read(), topic.read()) is None
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -101,6 +104,7 @@ def test_mapr_topic_without_its_stream_is_refused() -> None:
         MaprTopic("t")
 
 
+@pytest.mark.process
 def test_command_prints_and_appends(
     maprcli_double: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +123,7 @@ def test_command_prints_and_appends(
     ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "said"),
     [
