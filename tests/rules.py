@@ -61,12 +61,9 @@ _ARGUMENT = {
 
 @dataclass
 class Rule:
-    """What was seen of a rule: the forms of its advice, the keys that it sets, and where its values come from."""
+    """What was seen of a rule: the keys that it sets."""
 
-    documented: bool = False
-    measured: bool = False
     keys: set[str] = field(default_factory=set)
-    sources: set[str] = field(default_factory=set)
 
 
 def named(rule: str) -> str:
@@ -291,13 +288,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rule]:
     def seen(
         sheet: Sheet, file: str, key: str, rule: str, *choices: Choice | None, **named_choices: Any
     ) -> str | None:
-        documented, measured = (*choices, named_choices.get("measured"))[:2]
-        found = rules.setdefault(named(rule), Rule())
-        found.keys.add(key)
-        found.documented |= documented is not None and documented.value is not None
-        found.measured |= measured is not None
-        found.sources |= {c.source for c in (documented, measured) if c is not None}
-        return put(sheet, file, key, rule, documented, measured)
+        rules.setdefault(named(rule), Rule()).keys.add(key)
+        return put(sheet, file, key, rule, *choices, **named_choices)
 
     monkeypatch.setattr(Sheet, "put", seen)
     for inventory in inventories():

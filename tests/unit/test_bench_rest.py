@@ -219,3 +219,9 @@ def test_the_forms_of_advice_are_those_of_the_plan(distribution: str, version: s
     for case in variants("advice", distribution):
         deployed = make_plan(read_inventory(local, SERVICES, [json.dumps({**of, **case.extra})]))
         assert deployed.services == make_plan(inventory, case.name).services, case.name  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("distribution", ["confluent", "strimzi", "sandbox"])
+def test_a_report_is_drawn_from_the_figures_beside_it(distribution: str) -> None:
+    folder = Path(producing.__file__).parent / "reports" / distribution
+    assert report(json.loads((folder / "results.json").read_text())) == (folder / "report.md").read_text()

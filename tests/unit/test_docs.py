@@ -121,6 +121,13 @@ def test_every_link_leads_to_a_file_and_a_heading_of_it(path: Path) -> None:
         assert not anchor or anchor in anchors(linked), f"{link}#{anchor}"
 
 
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md", "docs/supported.md"])
+def test_every_path_that_is_named_exists(page: str) -> None:
+    for path in re.findall(r"`([\w.-]+/[\w./-]*)`", (ROOT / page).read_text()):
+        if not path.startswith(("runs/", ".venv/")) and "NAME" not in path:
+            assert (ROOT / path).exists(), path
+
+
 @pytest.mark.process
 @pytest.mark.parametrize("path", DOCS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_module_that_is_called_exists_and_has_the_options(path: Path) -> None:

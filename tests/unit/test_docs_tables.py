@@ -19,7 +19,10 @@ from sizing.inventory.clusters import KafkaCluster
 from sizing.inventory.reading import read_inventory
 from sizing.inventory.variables import OfHost, Shared
 from sizing.services import SERVICES
+from sizing.sources import sources
 from sizing.topics.variables import DeclaredTopic, PartitionRates
+from tests import rules as rules_page
+from tests import sources as sources_page
 from tests.reference import (
     EXTRA,
     PAGE,
@@ -58,6 +61,18 @@ def defaults(role: str) -> dict[str, Any]:
 
 def test_the_reference_is_what_the_models_and_roles_say() -> None:
     assert PAGE.read_text() == page(), f"{PAGE} is stale: {STALE}"
+
+
+def test_the_page_of_sources_is_made_from_their_file() -> None:
+    assert sources_page.PAGE.read_text() == sources_page.page(sources()), "run python -m tests.sources"
+
+
+def test_the_page_of_rules_has_every_rule_with_what_it_sets_or_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = rules_page.PAGE.read_text()
+    code = rules_page.planned(monkeypatch)
+    rows = re.findall(r"^\| `([^`]+)` \|", written, flags=re.MULTILINE)
+    assert sorted(rows) == sorted(code.keys() | set(rules_page.written()))
+    assert written == rules_page.page(code, rules_page.severities(), written), "run python -m tests.rules"
 
 
 @pytest.mark.parametrize("role", generated_roles())
