@@ -15,6 +15,7 @@ from typing import Final
 import yaml
 
 from border.jvms import JvmProcess, Running
+from evidence.files import replace_text
 from evidence.printable import plain, plain_lines
 from sizing.core.compact_names import fold
 from sizing.review.command import bounded, review
@@ -193,8 +194,7 @@ def _name(text: str) -> str:
 
 def _written(path: Path, content: str) -> Path:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(content, encoding="utf-8")
+    replace_text(path, content, private=True)
     return path
 
 

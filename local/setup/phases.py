@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 from control.jars import JarError
+from evidence.files import replace_text
 from local import children
 from local.fleet import node_image, toxiproxy
 from local.fleet.engine import NoEngine, find_engine
@@ -156,7 +157,7 @@ def phases(target: Target, bundled: Path | None = None) -> list[SetupPart]:
 def _note(total: float, seconds: dict[str, float]) -> None:
     """Write down what the last set-up took, for the demo's table of phases."""
     TIMES.parent.mkdir(parents=True, exist_ok=True)
-    TIMES.write_text(json.dumps({"seconds": total, "phases": seconds}) + "\n", encoding="utf-8")
+    replace_text(TIMES, json.dumps({"seconds": total, "phases": seconds}) + "\n")
 
 
 def _check(made: list[SetupPart], again: str) -> int:

@@ -18,6 +18,7 @@ from ansible.utils.display import Display
 
 from control.kafka_admin import speaks
 from control.planned import draining_balancers
+from evidence.files import replace_text
 from evidence.secrets import merged
 from sizing.broker.security import scram_users
 from sizing.core.findings import Finding
@@ -125,7 +126,7 @@ class ActionModule(ActionBase):
             _write(Path(asked), logins)
         if reached := self._task.args.get("inventory"):
             _CONTROL_PATH.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            Path(reached).write_text(json.dumps(_connections(hostvars, inventory.groups), indent=1) + "\n")
+            replace_text(Path(reached), json.dumps(_connections(hostvars, inventory.groups), indent=1) + "\n")
         if errors and show:
             raise AnsibleActionFail(
                 f"{len(errors)} error{'s' * (len(errors) != 1)} in the plan; no host was touched. Fix what "
@@ -232,8 +233,7 @@ def _refusal(errors: Sequence[Finding]) -> str:
 
 
 def _write(file: Path, document: Mapping[str, Any]) -> None:
-    file.touch(mode=0o600)
-    file.write_text(json.dumps(document, indent=1) + "\n")
+    replace_text(file, json.dumps(document, indent=1) + "\n", private=True)
 
 
 def _of_load(verify: Any, logins: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:

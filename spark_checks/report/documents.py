@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import yaml
 
+from evidence.files import replace_text
 from evidence.printable import plain
 from evidence.release import VERDICTS_SCHEMA, VERSION
 from sizing.inventory.recommendations import NAME, laid_over
@@ -58,9 +59,9 @@ def verdicts(audit: Audit) -> dict[str, Any]:
 def write(audit: Audit, out: Path) -> None:
     """Write verdicts.json, junit.xml and recommendations.yml into a folder that exists."""
     text = json.dumps(verdicts(audit), indent=2, ensure_ascii=False)
-    (out / "verdicts.json").write_text(text + "\n", encoding="utf-8")
-    (out / "junit.xml").write_text(junit(audit), encoding="utf-8")
-    (out / "recommendations.yml").write_text(recommendations(audit), encoding="utf-8")
+    replace_text(out / "junit.xml", junit(audit))
+    replace_text(out / "recommendations.yml", recommendations(audit))
+    replace_text(out / "verdicts.json", f"{text}\n")
 
 
 def junit(audit: Audit) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 from evidence.errors import EvidenceError
 from evidence.listing import files_of
+from evidence.files import replace_text
 from evidence.release import RUN_SCHEMA
 from evidence.run import parse_run
 from evidence.tables import arrow_schema
 from evidence.writing import EvidenceWriter, rows_to_columns, to_table, write_table
 from spark_checks.engine.spark_types import TABLES
+from tests.kills import killed_at
 
 STATE: dict[str, Any] = {"group": "g", "state": "Stable", "members": 2, "assigned": 12}
 
@@ -33,6 +36,19 @@ def test_rows_come_back_with_the_schema_of_the_contract(tmp_path: Path) -> None:
     assert table.schema.equals(arrow_schema("group_states"))
     assert table["at_us"].to_pylist() == [1, 2, 3]
     assert table["group"].to_pylist() == ["g"] * 3
+
+
+def test_a_file_that_is_replaced_is_whole_wherever_its_writer_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    replace_text(file, "old", private=True)
+    assert file.stat().st_mode & 0o777 == 0o600
+    for at in count():
+        with killed_at(tmp_path, at) as kill:
+            replace_text(file, "new")
+        assert file.read_text() == ("old" if kill.killed else "new")
+        if not kill.killed:
+            break
+    assert at > 1
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
