@@ -241,6 +241,21 @@ class Levels(_Levels):
     """Outputs of an application that may be missing or repeated."""
 
 
+class _OnceLoader(yaml.SafeLoader):
+    """Refuses a key that is there twice: which of the two levels counts would be nobody's choice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping; raises ConstructorError."""
+        seen = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{key.value} is there twice; keep one of them", key.start_mark
+                )
+            seen.add(key.value)
+        return dict(super().construct_mapping(node, deep))
+
+
 def read_levels(path: Path) -> Levels:
     """Read slo.yml.
 
@@ -248,9 +263,12 @@ def read_levels(path: Path) -> Levels:
         EvidenceError: naming the file and the key that is unknown (with the nearest known one) or wrong.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.load(path.read_text(encoding="utf-8"), _OnceLoader)  # noqa: S506 - a safe one
     except OSError as error:
         raise EvidenceError(f"{path}: cannot be read: {error.strerror}") from None
+    except yaml.constructor.ConstructorError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise EvidenceError(f"{path}: line {line}: {one_line(error.problem)}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise EvidenceError(f"{path}: is not YAML: {one_line(error)}") from None
     try:

@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from evidence.errors import EvidenceError
 from evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import Digest, differing, digests, in_blocks
 from spark_checks.engine.facts import delivery_blocks, of_run, record_blocks, to_groups
+from spark_checks.engine.files import shown
 from spark_checks.engine.ordered_runs import code_of, runs
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
@@ -60,7 +62,8 @@ def group_hop(evidence: Evidence) -> GroupHop:
     anomalies = tally(rewound(positions), [*_CONSUMER_KEYS, "at_us"])
     if not blocks:
         return GroupHop(totals, anomalies)
-    got = in_blocks(to_groups(evidence.need("deliveries"), run), blocks, _KEYS, "offset")
+    files = evidence.need("deliveries").withColumn("file", F.input_file_name())
+    got = in_blocks(to_groups(files, run), blocks, _KEYS, "offset")
     # Shuffles the rows of differing blocks, by position.
     expected_rows = in_blocks(expected_by_groups(evidence.need("records"), run), blocks, _KEYS, "offset")
     found = classify(expected_rows, got)
@@ -68,11 +71,30 @@ def group_hop(evidence: Evidence) -> GroupHop:
     found = found if run.complete else _unknown_tail(found, got)
     found = evidence.shared.get("group findings", found.persist)
     anomalies |= tally(found, _ORDER)
+    if "redelivered" in anomalies:
+        _refuse_copies(got)
     totals["not_known"] = anomalies.pop("not_known", Anomaly(0)).count
     if "undelivered" in anomalies:
         undelivered = found.where("kind = 'undelivered'").select(*_ORDER)
         anomalies |= tally(skipped(positions, undelivered), [*_ORDER, "consumer"])
     return GroupHop(totals, anomalies)
+
+
+def _refuse_copies(got: DataFrame) -> None:
+    """Refuse one delivery in two files: a record that came twice came at two times, or in one batch.
+
+    Raises:
+        EvidenceError: naming both.
+    """
+    of = F.min("file").alias("file"), F.max("file").alias("other")
+    # Shuffles the deliveries of differing blocks once more, where any came again.
+    twice = got.groupBy(*_ORDER, "consumer", "received_us").agg(*of).where("file < other").first()
+    if twice is not None:
+        place = f"{twice['topic']}-{twice['partition']} offset {twice['offset']}"
+        raise EvidenceError(
+            f"{shown(twice['file'])} and {shown(twice['other'])}: {place} is in both, received by "
+            f"{twice['consumer']} at the same time; is one a copy? remove it"
+        )
 
 
 def differing_blocks(evidence: Evidence) -> list[OffsetBlock]:

@@ -22,6 +22,8 @@ from spark_checks.engine.spark_types import TABLES, may_be_absent
 #: by clocks of other hosts, also shortly before and after.
 _MARGIN_US: Final = {"ledger": 1_000_000}
 _OTHER_MARGIN_US: Final = 600_000_000
+#: Numbers that begin with 0, in whatever table.
+_COUNTS: Final = ("producer", "seq", "partition", "offset", "bytes")
 #: Types of Parquet by the names that the contract has for them.
 _KINDS: Final = {"boolean": "bool", "binary (STRING)": "string", "binary (UTF8)": "string"}
 
@@ -64,8 +66,15 @@ def stray(name: str) -> list[Column]:
     null = F.lit(False)
     for column in _never_null(name):
         null = null | F.col(column).isNull()
+    negative = F.lit(False)
+    for column in _counts(name):
+        negative = negative | F.coalesce(F.col(column) < 0, F.lit(False))
     at = F.col(TIMES[name]) if name in TIMES else F.lit(None).cast("long")
-    return [F.count_if(null).alias("nulls"), F.min(at).alias("least"), F.max(at).alias("most")]
+    return [
+        F.count_if(null | negative).alias("nulls"),
+        F.min(at).alias("least"),
+        F.max(at).alias("most"),
+    ]
 
 
 def check_rows(found: pa.Table, table: DataFrame, name: str, run: Run) -> None:
@@ -87,6 +96,7 @@ def check_rows(found: pa.Table, table: DataFrame, name: str, run: Run) -> None:
 def check_samples(rows: pa.Table, table: DataFrame, name: str, run: Run) -> None:
     """Do the same for a table of samples that was read whole."""
     nulls = sum(rows[column].null_count for column in _never_null(name))
+    nulls += sum(pc.sum(pc.less(rows[column], 0)).as_py() or 0 for column in _counts(name))
     least, most = (
         (pc.min(rows[TIMES[name]]).as_py(), pc.max(rows[TIMES[name]]).as_py())
         if name in TIMES
@@ -100,7 +110,9 @@ def _check(nulls: int, least: int | None, most: int | None, table: DataFrame, na
         return
     never = _never_null(name)
     by_file = table.groupBy(F.input_file_name().alias("_file")).agg(
-        *stray(name), *(F.count_if(F.col(column).isNull()).alias(f"_{column}") for column in never)
+        *stray(name),
+        *(F.count_if(F.col(column).isNull()).alias(f"_{column}") for column in never),
+        *(F.min(column).alias(f"least_{column}") for column in _counts(name)),
     )
     # Rows that come from no file are nobody's to move.
     for row in by_file.where("_file != ''").orderBy("_file").collect():
@@ -108,6 +120,9 @@ def _check(nulls: int, least: int | None, most: int | None, table: DataFrame, na
         column = next((column for column in never if row[f"_{column}"]), None)
         if column is not None:
             raise EvidenceError(f"{file}: column {column} holds nulls, which the contract does not allow")
+        column = next((column for column in _counts(name) if (row[f"least_{column}"] or 0) < 0), None)
+        if column is not None:
+            raise EvidenceError(f"{file}: column {column} holds {row[f'least_{column}']:,}; none is below 0")
         if _elsewhen(name, row["least"], row["most"], run):
             span = f"{_moment(row['least'])} to {_moment(row['most'])}"
             raise EvidenceError(
@@ -126,6 +141,10 @@ def _elsewhen(name: str, least: int | None, most: int | None, run: Run) -> bool:
 
 def _never_null(name: str) -> list[str]:
     return [field.name for field in TABLES[name] if not field.nullable]
+
+
+def _counts(name: str) -> list[str]:
+    return [field.name for field in TABLES[name] if field.name in _COUNTS]
 
 
 def _moment(at_us: int) -> str:

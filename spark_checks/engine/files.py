@@ -55,15 +55,21 @@ def all_files(spark: SparkSession, folder: str) -> list[File]:
     """Return the files of a folder, hidden ones too; none where there is no such folder.
 
     Raises:
-        EvidenceError: when the store does not answer.
+        EvidenceError: when the store does not answer, and for a folder in it.
     """
     system, path = _at(spark, folder)
     try:
         # A store without folders has none that could be missing.
-        found = system.listStatus(path) if system.exists(path) else ()
-        return [File(str(one.getPath()), int(one.getLen())) for one in found if one.isFile()]
+        found = [*system.listStatus(path)] if system.exists(path) else []
+        inner = [str(one.getPath()) for one in found if one.isDirectory()]
+        files = [File(str(one.getPath()), int(one.getLen())) for one in found if one.isFile()]
     except Py4JJavaError as error:
         raise EvidenceError(f"{shown(folder)}: cannot be listed: {_reason(error)}") from None
+    # Spark leaves hidden ones alone, and would take the name of another for a column.
+    other = next((one for one in sorted(inner) if one.rpartition("/")[2][0] not in "._"), None)
+    if other is not None:
+        raise EvidenceError(f"{shown(other)}: is a folder, and a table is files alone: remove it")
+    return files
 
 
 def read_text(spark: SparkSession, uri: str) -> str:

@@ -190,7 +190,9 @@ def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> tuple[Data
     told = wholeness.listed(spark, folder, name, run, rows)
     if told is not None and told.never:
         return None, told.never
-    frame = spark.read.schema(TABLES[name]).parquet(folder) if found else None
+    # What else lies there, a README or what a copy left behind, is none of the table's files.
+    reader = spark.read.schema(TABLES[name]).option("pathGlobFilter", "*.parquet")
+    frame = reader.parquet(folder) if found else None
     lack = wholeness.lack(name, told, rows, frame) if told is not None else ""
     if frame is None and lack and name in ("ledger", "deliveries"):
         frame = spark.createDataFrame([], TABLES[name])

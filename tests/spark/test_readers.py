@@ -81,6 +81,23 @@ def test_an_unfinished_file_is_left_alone(spark: SparkSession, good: Path) -> No
     assert open_evidence(spark, str(good)).need("ledger").count() == 220
 
 
+def test_what_else_lies_beside_the_files_is_none_of_them(spark: SparkSession, good: Path) -> None:
+    file = ledger_file(good)
+    file.with_name(f"{file.name}.tmp").write_bytes(file.read_bytes()[:1000])
+    file.with_name("README").write_text("copied by hand")
+    evidence = open_evidence(spark, str(good))
+    assert not evidence.lacking
+    assert evidence.need("ledger").count() == 220
+
+
+def test_a_folder_among_the_files_is_named(spark: SparkSession, good: Path) -> None:
+    file = ledger_file(good)
+    inner = file.parent / "date=2025-01-01"
+    inner.mkdir()
+    file.rename(inner / file.name)
+    assert refusal(spark, good) == f"{inner}: is a folder, and a table is files alone: remove it"
+
+
 def test_a_missing_table_is_named(spark: SparkSession, good: Path) -> None:
     shutil.rmtree(good / "ledger")
     change(good, files=None)
@@ -142,6 +159,8 @@ def test_a_load_that_did_not_end_properly_can_be_read(spark: SparkSession, good:
         ("delivery: {lots: 0}", "delivery.lots: no such service level; did you mean lost?"),
         ("rebalance: {produce_gap_s: soon}", "rebalance.produce_gap_s:"),
         ("a: b: c", "is not YAML"),
+        ("delivery: {lost: 0}\ndelivery: {lost: 9}", "line 2: delivery is there twice; keep one of them"),
+        ("delivery: {lost: 0, lost: 9}", "line 1: lost is there twice; keep one of them"),
     ],
 )
 def test_service_levels_that_no_check_knows_are_refused_before_spark_starts(
@@ -238,6 +257,11 @@ def another_run(rows: pa.Table) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index("intended_us"), "intended_us", earlier)
 
 
+def below_zero(rows: pa.Table) -> pa.Table:
+    negative = pa.repeat(pa.scalar(-5, pa.int64()), rows.num_rows)
+    return rows.set_column(rows.schema.get_field_index("seq"), "seq", negative)
+
+
 def without_seq(rows: pa.Table) -> pa.Table:
     none = pa.nulls(rows.num_rows, pa.int64())
     return rows.set_column(rows.schema.get_field_index("seq"), "seq", none)
@@ -247,6 +271,7 @@ def without_seq(rows: pa.Table) -> pa.Table:
     ("change_rows", "words"),
     [
         (without_seq, "other-0.parquet: column seq holds nulls"),
+        (below_zero, "other-0.parquet: column seq holds -5; none is below 0"),
         (another_run, "other-0.parquet: intended_us 2024-12-31T23:00"),
         (lambda rows: rows.drop_columns(["crc"]), "other-0.parquet: column crc is missing"),
         (
@@ -256,7 +281,7 @@ def without_seq(rows: pa.Table) -> pa.Table:
             "other-0.parquet: column seq is string; the contract wants int64",
         ),
     ],
-    ids=["nulls", "another run", "a column missing", "another type"],
+    ids=["nulls", "below zero", "another run", "a column missing", "another type"],
 )
 def test_a_file_elsewhere_is_held_against_the_contract_row_by_row(
     spark: SparkSession, good: Path, elsewhere: str, change_rows: Any, words: str
@@ -283,6 +308,16 @@ def test_a_ledger_that_holds_a_record_twice_gives_no_verdict(spark: SparkSession
         delivery.check(open_evidence(spark, str(good)), Levels())
     assert str(file) in str(caught.value)
     assert str(again) in str(caught.value)
+
+
+def test_a_copied_file_of_deliveries_gives_no_verdict(spark: SparkSession, good: Path) -> None:
+    """Also where nobody listed the files; what came twice at two times, or in one batch, came twice."""
+    file = next((good / "deliveries").glob("kafka-*.parquet"))
+    again = file.with_name("kafka-copy.parquet")
+    write_file(again, pq.read_table(file))
+    with pytest.raises(EvidenceError, match="at the same time; is one a copy") as caught:
+        delivery.check(open_evidence(spark, str(good)), Levels())
+    assert f"{file} and {again}: " in str(caught.value)
 
 
 def test_a_topic_landed_twice_gives_no_verdict(spark: SparkSession, good: Path) -> None:
