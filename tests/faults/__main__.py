@@ -1,7 +1,8 @@
 """The self-test: ``python -m tests.faults [--mixtures N] [--seed N] [--master URL]``.
 
 Puts every known fault into good evidence, alone and in random mixtures, and compares what the audit reports
-with what was put in: no more and no less. Exit 0 when all are equal, else 1 with a line a difference.
+with what was put in: no more and no less. Then takes each part out of good evidence, any file, any half of it
+and any table: what needs it must be unknown. Exit 0 when all is so, else 1 with a line a difference.
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from evidence.levels import Levels
 from spark_checks.engine import session
+from spark_checks.job import audit
 from tests.faults.audited import Mixture, Outcome, audited
 from tests.faults.inject import FAULTS
+from tests.faults.parts import misjudged, parts, unnoticed, without
+from tests.faults.synthetic import write_evidence
 
 _BATCH: Final = 100
 _MOST_LINES: Final = 20
@@ -57,15 +62,17 @@ def main(arguments: list[str] | None = None) -> int:
         alone = {name: audited(spark, [Mixture((name,), options.seed)]) for name in FAULTS}
         _show(alone, console)
         mixed, distinct = mixtures(spark, options.mixtures, options.seed, console)
+        missing, wrong = missing_parts(spark)
     finally:
         spark.stop()
     differences = [line for outcome in (*alone.values(), mixed) for line in outcome.differences]
+    differences += wrong
     for line in differences[:_MOST_LINES]:
         console.print(line, markup=False)
     console.print(
         f"{len(alone)} faults alone, {distinct:,} different mixtures with {sum(mixed.injected.values()):,} "
         f"faults: {sum(mixed.found.values()):,} findings reported, {len(differences):,} of them more or less "
-        f"than were put in; {time.monotonic() - begin:.0f} s"
+        f"than were put in; {missing} missing parts, {len(wrong):,} times not unknown; {time.monotonic() - begin:.0f} s"
     )
     return 1 if differences or distinct < options.mixtures else 0
 
@@ -102,6 +109,18 @@ def mixtures(spark: SparkSession, count: int, seed: int, console: Console) -> tu
         {},
     )
     return total, len(chosen)
+
+
+def missing_parts(spark: SparkSession) -> tuple[int, list[str]]:
+    """Audit good evidence without each of its parts; return how many there are, and what was wrong."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "whole"
+        write_evidence(folder, 1_100, mirrored=True, per_record=1)
+        whole, found, lines = audit(spark, str(folder), Levels()), parts(folder), list[str]()
+        for number, part in enumerate(found):
+            copy = without(folder, part, Path(name) / str(number))
+            lines += [*unnoticed(spark, copy, part), *misjudged(spark, copy, part, whole, Levels())]
+    return len(found), lines
 
 
 def _show(alone: dict[str, Outcome], console: Console) -> None:
