@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from border.untrusted import UntrustedError, count, shown
 from tests.hostile_ssh import Answer, ssh_host
 from tests.unit.test_load_collect import GC_LINES, PROPERTIES, TEN, plan, setting, told
 from tests.unit.test_watch_hosts import UNITS, line
+from verify.collect import reading
 from verify.collect.__main__ import collect
 from verify.collect.gc import pauses
 from verify.collect.hosts import Access
@@ -226,6 +228,41 @@ def test_a_service_puts_no_links_no_devices_and_no_markers_into_what_is_read(tmp
     assert read.files == {str(here): ["a=1"]}
     assert read.logs == {str(log): None}
     assert read.samples == {str(told_file): [f"@@kedge file {here}", "a=2"]}
+
+
+@pytest.mark.parametrize("other", ["link", "pipe"])
+def test_a_file_that_becomes_something_else_while_root_looks_is_not_read(tmp_path: Path, other: str) -> None:
+    log, told_file, secret, tools = (tmp_path / name for name in ("gc.log", "s.jsonl", "shadow", "bin"))
+    secret.write_text("root:x Pause 1.0ms\n")
+    tools.mkdir()
+    swap = f'ln -sfn "{secret}" "$f"' if other == "link" else 'rm -f "$f"; mkfifo "$f"'
+    for name in ("tail", "dd"):
+        # What reads finds another thing than the shell has looked at.
+        (tools / name).write_text(
+            f'#!/bin/sh\nfor f in "{log}" "{told_file}"; do {swap}; done\nexec {shutil.which(name)} "$@"\n'
+        )
+        (tools / name).chmod(0o755)
+    for file in (log, told_file):
+        file.write_text("Pause 2.0ms\n")
+    printed = subprocess.run(
+        ["sh", "-c", read_command([], [str(log)], [str(told_file)])],
+        env={"PATH": f"{tools}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    ).stdout
+    assert "root:x" not in printed
+
+
+def test_of_a_long_log_its_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LOG_BYTES", 24)
+    log = tmp_path / "gc.log"
+    log.write_text("Pause 1.0ms\nPause 2.0ms\nPause 3.0ms\n")
+    printed = subprocess.run(
+        ["sh", "-c", read_command([], [str(log)])], capture_output=True, text=True, check=True
+    ).stdout
+    assert read_output(printed.splitlines()).logs == {str(log): ["Pause 2.0ms", "Pause 3.0ms"]}
 
 
 def test_foreign_text_is_one_printable_line() -> None:

@@ -137,12 +137,18 @@ def read_command(files: Sequence[str], logs: Sequence[str], samples: Sequence[st
 def _of_service(marker: str, names: str, sift: str, empty: str) -> str:
     """Return what prints the ends of files in a folder of a service's own, which may put anything there.
 
-    This reads as root: no link is followed, and nothing but a file is opened.
+    This reads as root: no link is followed, and nothing but a file is read. A file may be something else by
+    the time that it is opened, so dd looks at what it opens.
     """
+    end = f'size=$(stat -c %s "$f" || echo 0); skip=$((size > {LOG_BYTES} ? size - {LOG_BYTES} : 0)); '
+    read = (
+        f'dd if="$f" bs=64K skip=$skip count={LOG_BYTES} status=none '
+        "iflag=nofollow,nonblock,skip_bytes,count_bytes 2>/dev/null"
+    )
     return (
         f"echo {shlex.quote(marker)}; found=; for f in {names}; do "
-        f'if [ -f "$f" ] && [ ! -L "$f" ]; then found=1; '
-        f'tail -c {LOG_BYTES} "$f" {sift} | {_SHOWN}{empty}; fi; done; '
+        f'if [ -f "$f" ] && [ ! -L "$f" ]; then found=1; {end}'
+        f"{read} {sift} | {_SHOWN}{empty}; fi; done; "
         f'[ "$found" ] || echo {shlex.quote(_MISSING)}'
     )
 
