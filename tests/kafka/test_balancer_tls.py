@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from control.planned_probes import balancer_probe
 from local.services.brokers import free_ports
 from local.services.rest_proxies import VendorArchive, running_proxy, unpack, vendor_archives
-from plugins.module_utils.haproxy import servers
+from plugins.module_utils.probes import PROBES
 from sizing.core.inventory import Inventory
 from sizing.plan import make_plan
 from tests.awaiting import await_that
@@ -34,8 +34,9 @@ _FOUND = vendor_archives()
 _KAFKA_REST = [] if isinstance(_FOUND, str) else [v for v in _FOUND if v.distribution == "confluent"]
 
 
-def inventory(version: str, folder: Path, **more: Any) -> Inventory:
+def inventory(version: str, folder: Path, topic: str, **more: Any) -> Inventory:
     """Return an inventory of one instance with TLS behind one balancer."""
+    make_authority(folder)
     certificate, key = make_certificate(folder, "rest1")
     tls = {"certificate": str(certificate), "key": str(key), "ca": str(folder / "ca.pem")}
     build: dict[str, Any] = (
@@ -47,7 +48,7 @@ def inventory(version: str, folder: Path, **more: Any) -> Inventory:
         common=fleet,
         version=version,
         tls=tls,
-        ready_topic="proxied",
+        ready_topic=topic,
         instances_per_host=1,
         **build,
         **more,
@@ -76,24 +77,10 @@ def balanced(home: Path, folder: Path, broker: CrashableBroker, inventory: Inven
         yield found
 
 
-def checked(balancer: Running) -> str:
-    """Return what the balancer's check of the instance got, once it has."""
-
-    def said() -> str:
-        row = servers(str(balancer.socket), "rest")["rest1:8082"]
-        return " ".join(row[key] for key in ("status", "check_status", "check_code", "last_chk"))
-
-    await_that(lambda: "INI" not in said() and "* " not in said(), "a check has ended")
-    return said()
-
-
-def produced(balancer: Running) -> httpx.Response:
-    """Return the answer to a client's request, which asks for the balancer by its name."""
-    return balancer.client.post(
-        "/topics/proxied",
-        json={"records": [{"value": "a2VkZ2U="}]},
-        headers={"Host": f"{NAME}:8080", "Content-Type": "application/vnd.kafka.binary.v2+json"},
-    )
+def complaint(balancer: Running, inventory: Inventory) -> str | None:
+    """Return what a deploy would complain of the balancer: it asks as a client does."""
+    probe = balancer_probe(planned_balancer(inventory), str(balancer.socket), changing=False)
+    return PROBES["haproxy"](probe | {"front": str(balancer.client.base_url).rstrip("/")})
 
 
 @pytest.fixture(
@@ -109,12 +96,23 @@ def build(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_a_client_that_asks_for_the_balancer_is_served_by_an_instance_whose_certificate_names_itself(
-    build: tuple[str, Path], broker: CrashableBroker, tmp_path: Path
+    build: tuple[str, Path], broker: CrashableBroker, topic: str, tmp_path: Path
 ) -> None:
     version, home = build
-    broker.create_topic("proxied", 1)
-    make_authority(tmp_path)
-    with balanced(home, tmp_path, broker, inventory(version, tmp_path)) as balancer:
-        assert checked(balancer).startswith("UP"), checked(balancer)
-        answer = produced(balancer)
-        assert (answer.status_code, "offset" in answer.text) == (200, True), answer.text
+    planned = inventory(version, tmp_path, topic)
+    with balanced(home, tmp_path, broker, planned) as balancer:
+        await_that(lambda: complaint(balancer, planned) is None, "it serves")
+
+
+def test_an_instance_that_keeps_its_host_check_is_said_to_refuse_the_balancers_name(
+    build: tuple[str, Path], broker: CrashableBroker, topic: str, tmp_path: Path
+) -> None:
+    version, home = build
+    planned = inventory(version, tmp_path, topic, settings={"sni.host.check.enabled": "true"})
+    with balanced(home, tmp_path, broker, planned) as balancer:
+        if version.startswith("7."):  # its Jetty holds against the certificate what SNI names alone
+            await_that(lambda: complaint(balancer, planned) is None, "it serves")
+        else:
+            await_that(lambda: "Invalid SNI" in str(complaint(balancer, planned)), "it is down, and why")
+            said = str(complaint(balancer, planned))
+            assert said.startswith("no instance is up: rest1:8082 DOWN, L7RSP 400 "), said

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +16,21 @@ import pytest
 from control.planned_probes import balancer_probe
 from control.rendering import parts_of
 from plugins.module_utils import probes
+from plugins.module_utils.haproxy import worker
 from plugins.module_utils.haproxy_trial import refusal
 from sizing.balancer.security import FOLDER, token
 from sizing.plan import make_plan
 from tests.awaiting import await_that
-from tests.balancers import Speech, StandIn, files_of, free_port, placed, planned_balancer, running
+from tests.balancers import (
+    Speech,
+    StandIn,
+    answers,
+    files_of,
+    free_port,
+    placed,
+    planned_balancer,
+    running,
+)
 from tests.instance_units import instance_unit
 from tests.kafka.certificates import make_authority, make_certificate
 from tests.rest_inventories import of_rule, rest
@@ -183,3 +195,21 @@ def test_logins_of_balancer_and_instances_that_no_client_can_have_are_refused() 
         found = plan(own, users)
         assert of_rule(found, "balancer.basic", "error") == []
         assert found.services["lb1"]["rest_balancer"][0].software["login"] == login
+
+
+def test_a_balancer_whose_new_port_is_taken_goes_on_with_its_former_configuration(tmp_path: Path) -> None:
+    found = site(tmp_path)
+    path = str(tmp_path / "admin.sock")
+    with running(found.text, found.port, tmp_path, "-W") as balancer:
+        await_that(lambda: found.complaint() is None, "it is ready")
+        before = worker(path)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            new = found.text.replace(f"127.0.0.1:{found.port}", f"127.0.0.1:{taken.getsockname()[1]}")
+            balancer.file.write_text(new)
+            os.kill(balancer.pid, signal.SIGUSR2)
+            refused = "cannot bind socket"
+            await_that(lambda: refused in (tmp_path / "log").read_text(), "the new one does not start")
+            await_that(lambda: answers(balancer.socket) is not None, "the former one answers")
+            said = found.complaint(instead_of=before)
+        assert said == "the process with the former configuration still answers"
+        assert found.complaint() is None
