@@ -6,12 +6,15 @@ import csv
 import io
 import re
 import socket
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils import untrusted_folder
 
+#: How long a process may take to answer; one that is stopped, or spins, never does.
+ANSWER_SECONDS = 10
 #: Rows of the statistics that are no server.
 TOTALS = ("FRONTEND", "BACKEND")
 #: The column of a server's name in what HAProxy says of its state; management guide, 9.3.
@@ -29,15 +32,23 @@ WORD = re.compile(r"[!-~]{1,255}")
 
 
 def ask(path: str, command: str) -> str:
-    """Send one command to the runtime socket and return the answer; raises OSError."""
+    """Send one command to the runtime socket and return the answer; raises OSError, in time."""
+    deadline = time.monotonic() + ANSWER_SECONDS
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        untrusted_folder.connect(connection, Path(path))
-        connection.sendall(command.encode() + b"\n")
+        connection.settimeout(ANSWER_SECONDS)
         answer = bytearray()
-        while piece := connection.recv(65536):
-            answer += piece
-            if len(answer) > MOST_BYTES:
-                raise OSError(f"answers with more than {MOST_BYTES:,} bytes")
+        try:
+            untrusted_folder.connect(connection, Path(path))
+            connection.sendall(command.encode() + b"\n")
+            while piece := connection.recv(65536):
+                answer += piece
+                if len(answer) > MOST_BYTES:
+                    raise OSError(f"answers with more than {MOST_BYTES:,} bytes")
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+        except (TimeoutError, socket.timeout, BlockingIOError):  # noqa: UP041 - no TimeoutError before Python 3.10
+            message = f"no answer within {ANSWER_SECONDS} s"
+            raise OSError(message) from None
     return answer.decode(errors="replace").strip()
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterable, Sequence
+
+from ansible.module_utils.service_control import run
 
 #: What a message shows of the journal of an instance that failed.
 JOURNAL_LINES = 25
@@ -30,11 +31,7 @@ def printed_by(invocation: str) -> str:
 
 
 def _journalctl(*asked: str) -> str:
-    command = ["journalctl", *asked, "--no-pager"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    except FileNotFoundError:
-        return ""
+    return str(run("journalctl", *asked, "--no-pager").stdout)
 
 
 def missing_step(printed: str, steps: Iterable[Sequence[str]]) -> str | None:

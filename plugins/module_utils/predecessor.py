@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.module_utils.host_processes import holders, processes, unit_of, words_of
-from ansible.module_utils.service_control import Done, run
+from ansible.module_utils.service_control import ACT_SECONDS, Done, run
 
 #: What systemd says of a unit that has a process, or starts one by itself.
 RUNNING = ("active", "reloading", "activating", "deactivating")
@@ -71,4 +71,5 @@ def by_hand(named: Mapping[str, Any]) -> str:
 
 
 def _control(named: Mapping[str, Any], action: str) -> Done:
-    return run("systemctl", action, named["unit"]) if named.get("unit") else run(*named[action])
+    command = ["systemctl", action, named["unit"]] if named.get("unit") else named[action]
+    return run(*command, seconds=ACT_SECONDS)

@@ -7,7 +7,6 @@ import json
 import socket
 import ssl
 import struct
-import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,6 +15,7 @@ from typing import Any
 
 from ansible.module_utils import haproxy, untrusted_folder
 from ansible.module_utils.journal import missing_step, printed_by
+from ansible.module_utils.service_control import Done, run
 
 #: The pause between two probes of an instance that is to become ready.
 PROBE_SECONDS = 0.1
@@ -36,14 +36,14 @@ class Starting(str):
     __slots__ = ()
 
 
-def systemctl(*arguments: str) -> subprocess.CompletedProcess[str]:
+def systemctl(*arguments: str) -> Done:
     """Run systemctl."""
-    return subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=False)
+    return run("systemctl", *arguments)
 
 
 def main_pid(unit: str) -> str:
     """Return the id of a unit's process, 0 while it has none."""
-    return systemctl("show", "--property=MainPID", "--value", unit).stdout.strip()
+    return str(systemctl("show", "--property=MainPID", "--value", unit).stdout.strip())
 
 
 def no_probe(_: dict[str, Any]) -> str | None:

@@ -11,6 +11,11 @@ from typing import Any
 #: What ``maprcli service list`` says of a service that runs, and of one that Warden gave up.
 RUNNING, FAILED = 2, 4
 
+#: How long a host's own programs may take to answer.
+ANSWER_SECONDS = 120
+#: How long one may take that starts or stops something, which systemd bounds by the unit's own times.
+ACT_SECONDS = 3600
+
 Done = subprocess.CompletedProcess[str]
 
 
@@ -19,12 +24,23 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-def run(*argv: str) -> Done:
-    """Run a command; one that is not there ends with 127."""
+def run(*argv: str, seconds: float = ANSWER_SECONDS) -> Done:
+    """Run a command; one that is not there ends with 127.
+
+    Raises:
+        TimeoutError: when it has not ended after ``seconds``; the message names it.
+    """
     try:
-        return subprocess.run(argv, capture_output=True, text=True, check=False)
+        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=seconds)
     except FileNotFoundError as error:
         return subprocess.CompletedProcess(argv, 127, "", str(error))
+    except subprocess.TimeoutExpired:
+        message = (
+            f"`{' '.join(argv)}` did not end within {seconds:g} s on this host, and nothing was done after "
+            "it. An instance may be drained or stopped: see `systemctl list-jobs` there; when it answers, "
+            "run deploy.yml, which starts and puts back what is planned"
+        )
+        raise TimeoutError(message) from None
 
 
 def act(action: str, unit: str, control: Mapping[str, Any]) -> Done:
@@ -34,7 +50,7 @@ def act(action: str, unit: str, control: Mapping[str, Any]) -> Done:
     ``node``.
     """
     if not control:
-        return run("systemctl", action, unit)
+        return run("systemctl", action, unit, seconds=ACT_SECONDS)
     return run(
         "maprcli",
         "node",
@@ -45,6 +61,7 @@ def act(action: str, unit: str, control: Mapping[str, Any]) -> Done:
         action,
         "-nodes",
         control["node"],
+        seconds=ACT_SECONDS,
     )
 
 

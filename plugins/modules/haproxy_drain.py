@@ -477,8 +477,8 @@ def play(module: AnsibleModule) -> None:
             module.exit_json(changed=False, msg=f"{p['socket']}: {error}", kedge_actions=[])
         module.fail_json(
             msg=f"{p['socket']}: {error}: HAProxy does not answer. {p['server']} was not stopped by this "
-            "task. See `systemctl status rest-balancer@haproxy` there and start it, then run the playbook "
-            "again"
+            "task, but may be drained. See `systemctl status rest-balancer@haproxy` there and start it, or "
+            "restart it if it hangs, then run deploy.yml, which puts back what was drained"
         )
     action = {
         "host": p["host"],

@@ -184,7 +184,9 @@ class Host:
         monkeypatch.setattr(kedge_instance, "PROBE_SECONDS", 0.001)
         monkeypatch.setattr(kedge_instance.takeover, "POLL_SECONDS", 0.001)
         monkeypatch.setattr(kedge_instance.takeover, "systemctl", self.done)
-        monkeypatch.setattr(kedge_instance.takeover.predecessor, "run", lambda *words: self.done(*words[1:]))
+        monkeypatch.setattr(
+            kedge_instance.takeover.predecessor, "run", lambda *words, **_: self.done(*words[1:])
+        )
         monkeypatch.setattr(
             kedge_instance.takeover.predecessor, "serves", lambda adopted: adopted["unit"] in self.up
         )

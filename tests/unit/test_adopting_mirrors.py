@@ -308,7 +308,7 @@ class Units:
         monkeypatch.setattr(kedge_predecessor.predecessor, "run", self.run)
         self.mark = folder / ".metrics.predecessor"
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, **_: float) -> subprocess.CompletedProcess[str]:
         what, unit = words[1], words[-1]
         if what == "list-units":
             names = "mirror-maker@metrics-0.service loaded\nmirror-maker@metrics-eu-1.service loaded\n"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import signal
+import socket
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +18,7 @@ from typing import Any, NoReturn
 import pytest
 
 from control.playbook_run import VARIABLE, ended, run_id
+from plugins.module_utils import haproxy, service_control
 from plugins.module_utils.drains import read
 from plugins.module_utils.haproxy import ask, taken_out
 from plugins.modules import haproxy_drain
@@ -181,6 +185,52 @@ def test_nobody_by_hand_puts_back_what_a_run_has_out(balancer: Balancer, does: D
     assert refused["failed"]
     assert "Refusing to put back rest1:8082: it was taken out by ann@ctl" in refused["msg"]
     assert balancer.status("rest1:8082") == "MAINT"
+
+
+@pytest.mark.parametrize("state", ["drain", "ready"])
+def test_a_balancer_that_hangs_ends_the_task_with_what_to_do(
+    balancer: Balancer, does: Drains, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr("ansible.module_utils.haproxy.ANSWER_SECONDS", 1)
+    does(MINE, FIRST, "drain")
+    os.kill(balancer.pid, signal.SIGSTOP)
+    try:
+        hangs = does(MINE, FIRST, state)
+    finally:
+        os.kill(balancer.pid, signal.SIGCONT)
+    assert hangs["failed"]
+    assert "no answer within 1 s: HAProxy does not answer. rest/rest1:8082 was not stopped" in hangs["msg"]
+    assert "restart it if it hangs, then run deploy.yml, which puts back what was drained" in hangs["msg"]
+    # The lock is free again, and what was drained is known.
+    assert does(MINE, "rest/*", "ready")["servers"] == ["rest1:8082"]
+
+
+def test_a_balancer_that_answers_without_end_ends_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(haproxy, "ANSWER_SECONDS", 1)
+    with (
+        socket.create_server(str(tmp_path / "s"), family=socket.AF_UNIX) as server,
+        ThreadPoolExecutor() as pool,
+    ):
+
+        def answers() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                while True:
+                    connection.sendall(b"x" * 1000)
+
+        talking = pool.submit(answers)
+        with pytest.raises(OSError, match="no answer within 1 s"):
+            ask(str(tmp_path / "s"), "show stat")
+        talking.result()
+
+
+def test_a_program_of_the_host_that_hangs_is_named() -> None:
+    with pytest.raises(
+        TimeoutError, match=r"^`sleep 60` did not end within 0.1 s on this host, and nothing was done"
+    ):
+        service_control.run("sleep", "60", seconds=0.1)
 
 
 def test_a_run_is_over_when_its_process_is_and_of_another_machine_nobody_knows() -> None:

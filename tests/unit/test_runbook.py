@@ -36,7 +36,7 @@ ERRORS = re.findall(r"^### (.*`.*|An error that is not listed)$", TEXT, flags=re
 LINES = [line for heading in ERRORS for line in re.findall(r"`([^`]+)`", heading)]
 #: What stands for a value in the runbook's lines.
 EXAMPLES = re.compile(
-    r"(?:rest/)?rest\d(?::\d+)?|mirror1|leaf1:9092|\b(?:1|3|60|120|150|8082)\b|\bDOWN\b|\.\.\.|classic|mirror_maker_2|"
+    r"(?:rest/)?rest\d(?::\d+)?|mirror1|leaf1:9092|\b(?:1|3|60|120|150|3600|8082)\b|\bDOWN\b|\.\.\.|classic|mirror_maker_2|"
     r"kafka_rest(?= (?:8082|deployed))|\(10.0.0.3\)|(?<=deployed and )|/\S+/(?:kafka-rest/.lock|admin.sock)|"
     r"kafka_rest_archive(?:_checksum)?(?= is)|(?<=touched\.) (?=Clients)|verify/state(?= ended)|"
     r"(?<=taken out )by ann@control1 \(deploy.yml, since"
@@ -67,6 +67,7 @@ KNOWN = {
     "The gate between brokers": ["tests/kafka/test_three_brokers.py::test_the_gate_of_a_rolling_restart_stays_closed_until_every_copy_is_back"],
     "is held by another run": ["tests/unit/test_modules.py::test_a_second_hand_on_the_same_service_waits_and_gives_up_with_the_locks_name"],
     "HAProxy does not answer": ["tests/unit/test_runbook.py::test_a_balancer_that_does_not_run_is_named"],
+    "did not end within": ["tests/unit/test_drains.py::test_a_program_of_the_host_that_hangs_is_named"],
     "from before its reload": ["tests/render/test_balancer.py::test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answered"],
     "No space left on device": ["tests/e2e/test_secured.py::test_a_full_disk_leaves_what_runs_as_it_is_and_the_next_run_mends_it"],
     "no broker of leaf1:9092 answers": ["tests/e2e/test_secured.py::test_a_broker_out_of_reach_stops_before_a_proxy_is_touched"],
@@ -174,7 +175,7 @@ def balancer(tmp_path: Path) -> Iterator[Balancer]:
     program = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/sbin")
     assert program is not None
     running = subprocess.Popen([program, "-db", "-f", tmp_path / "haproxy.cfg"])
-    found = Balancer(socket=str(runtime), port=port, proxies=proxies)
+    found = Balancer(socket=str(runtime), port=port, proxies=proxies, pid=running.pid)
     try:
         for name in ("rest1:8082", "rest1:8083"):
             await_that(lambda name=name: found.status(name).startswith("UP"), f"{name} is up")  # type: ignore[misc]

@@ -26,7 +26,7 @@ def test_haproxy_listens_where_clients_come(host: Any, planned: Planned) -> None
 
 def test_every_planned_instance_is_up(host: Any, planned: Planned) -> None:
     ask = (
-        f"import socket; s = socket.socket(socket.AF_UNIX); s.connect('{RUN}/admin.sock'); "
+        f"import socket; s = socket.socket(socket.AF_UNIX); s.settimeout(10); s.connect('{RUN}/admin.sock'); "
         "s.sendall(b'show stat\\n'); print(b''.join(iter(lambda: s.recv(65536), b'')).decode())"
     )
     text = host.check_output("python3 -c %s", ask)
