@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from evidence.bounds import TooMuchError, in_bounds
 from evidence.nearest import nearest
+from evidence.printable import plain, plain_lines
 from sizing.core.inventory import Inventory
 from sizing.core.variables import Strict, read_model
 from sizing.inventory.secrets import Known
@@ -55,13 +56,13 @@ def main(arguments: Sequence[str]) -> int:
             lambda: review(options.files, options.cores, options.memory_mib, options.workload)
         )
     except ReviewError as error:
-        print(error, file=sys.stderr)
+        print(plain(error), file=sys.stderr)
         return 2
     if options.format == "json":
         print(json.dumps({"reviewed": [asdict(one) for one in judgements], "others": others}, indent=2))
     else:
         shown = text if options.format == "text" else markdown
-        print(shown(judgements, others, full=options.full))
+        print(plain_lines(shown(judgements, others, full=options.full)))
     return 1 if any(f.severity == "error" for one in judgements for f in one.findings) else 0
 
 

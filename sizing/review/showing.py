@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -127,4 +128,6 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
 
 
 def _cell(words: str) -> str:
-    return words.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    return re.sub(
+        r"([\\`*_\[\]!|])", r"\\\1", words.replace("\n", " ").replace("&", "&amp;").replace("<", "&lt;")
+    ).replace("://", ":&#47;/")

@@ -144,3 +144,17 @@ def test_a_host_that_says_too_much_keeps_no_other_from_its_review(tmp_path: Path
     assert [one.where for one in report.judgements] == ["rest2 pid-7"]
     assert [other for other in report.others if "rest1 a" in other and "2,000 keys" in other]
     assert [other for other in report.others if "rest1 b" in other and "131,072" in other]
+
+
+def test_what_drives_a_terminal_is_printed_as_its_letters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    driving = "\x1b[2J\x9b31m\u202e"
+    file = tmp_path / "kafka-rest.properties"
+    file.write_text(f"id=x\nproducer.ackz{driving}=1\nproducer.acks=[a](http://evil)\n", encoding="utf-8")
+    for form in ("text", "markdown"):
+        main([str(file), "--format", form])
+        printed = capsys.readouterr().out
+        assert "\\x1b[2J" in printed.replace("\\[", "[").replace("\\\\", "\\")
+        assert not {"\x1b", "\x9b", "\u202e"} & set(printed)
+    assert "](http://evil)" not in printed
