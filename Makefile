@@ -13,7 +13,7 @@ SET_UP_TESTS = $(SET_UP) --fleet-if-possible
 SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
 .PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down check lint lint-code \
-	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow test-rest test-all test-long bench bench-clients release clean \
+	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow test-rest test-all test-long fuzz bench bench-clients release clean \
 	distclean
 
 help: ## list the targets
@@ -133,6 +133,10 @@ test-rest: ## what test-all adds to test
 test-long: ## what takes minutes or a quiet machine: mirrors' faults, benches, secured and killed hosts
 	$(SET_UP_TESTS)
 	$(RUN) python -m pytest -m long
+
+fuzz: ## inputs against all that reads files of others: inventories, reviews, border (INPUTS= of each, SEED=, SECONDS= for each)
+	$(SET_UP)
+	@$(RUN) python -m tests.fuzz $(call asked,INPUTS,inputs) $(call asked,SEED,seed) $(call asked,SECONDS,seconds)
 
 bench: ## what the benches need (python -m bench.NAME, see bench/)
 	$(SET_UP)

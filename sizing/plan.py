@@ -16,7 +16,7 @@ from sizing.host.java import plan_java
 from sizing.host.planner import plan_hosts
 from sizing.host.ports import check_ports
 from sizing.inventory.archives import check_archives
-from sizing.inventory.checks import check_inventory
+from sizing.inventory.checks import check_inventory, check_numbers
 from sizing.inventory.deprecated import with_successors
 from sizing.inventory.logins import check_mechanisms
 from sizing.inventory.recommendations import with_recommendations
@@ -42,6 +42,8 @@ def make_plan(
     wrong with the inventory comes back as findings of severity error, never as an exception.
     """
     inventory, deprecated = with_successors(inventory, services)
+    if beyond := check_numbers(inventory):
+        return hide(merge([Part(findings=tuple(beyond))]), inventory, services)
     recommended = with_recommendations(inventory, services)
     inventory = recommended.inventory
     checked = Part(

@@ -105,6 +105,7 @@ TARGETS = {
     ),
     "bench-clients": replace(_BENCH, jars=(KAFKA,), programs=("javac",)),
 }
+TARGETS["fuzz"] = _TESTS
 TARGETS["test-slow"] = TARGETS["test-fast"]
 TARGETS["test-long"] = replace(
     TARGETS["test-fleet"],

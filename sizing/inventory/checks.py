@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from evidence.nearest import nearest
-from sizing.core.findings import Finding
+from sizing.core.findings import Finding, together
 from sizing.core.inventory import Inventory
 from sizing.core.service import Service, group_names
 from sizing.core.settings import Advice
+from sizing.core.values import LONG
 from sizing.core.variable_messages import wrong_variable
 from sizing.inventory.clusters import KafkaCluster, clusters
 from sizing.inventory.groups import check_groups
@@ -53,6 +54,9 @@ _BESIDE: Final = (
     *("ansible_become_exe", *(f"ansible_user_{fact}" for fact in ("id", "uid", "gid", "dir"))),
 )
 _LIKE: Final = 0.88
+#: Digits of a number in a text with which rules could not compute; a key's letters that are looked at.
+_DIGITS: Final = re.compile(r"\d{101}")
+_SHOWN: Final = 150
 #: What clients of today reach.
 _OLDEST_KAFKA: Final = (2, 1)
 _SERVER: Final = re.compile(r"[^\s:,/]+:\d{1,5}")
@@ -70,6 +74,39 @@ def check_inventory(inventory: Inventory, services: Sequence[Service]) -> list[F
         *_clusters(inventory),
         *(finding for service in services for finding in service.check(inventory)),
     ]
+
+
+def check_numbers(inventory: Inventory) -> list[Finding]:
+    """Return a finding for each variable with a number so large that no rule can compute with it."""
+    found = []
+    for host, variables in inventory.hosts.items():
+        for name, value in variables.items():
+            for key in dict.fromkeys(key for key, one in _leaves(name, value) if _too_large(one)):
+                at = f" at {key}" if key != name else ""
+                what = f"has a number larger than {LONG:,}{at}"
+                found.append(wrong_variable(name, host, what, "write the number that is meant"))
+    return together(found)
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what a variable holds, each with the key below which it stands; without recursion."""
+    left = [(name, value)]
+    while left:
+        key, one = left.pop()
+        if isinstance(one, Mapping):
+            left += [(name, str(each)[:_SHOWN]) for each in one] + [
+                (str(each)[:_SHOWN], below) for each, below in one.items()
+            ]
+        elif isinstance(one, list | tuple):
+            left += [(key, each) for each in one]
+        else:
+            yield key, one
+
+
+def _too_large(value: Any) -> bool:
+    if isinstance(value, str):
+        return _DIGITS.search(value) is not None
+    return isinstance(value, int) and abs(value) > LONG
 
 
 def _advice(inventory: Inventory) -> Iterator[Finding]:

@@ -14,8 +14,11 @@ from typing import Any, Final
 
 import yaml
 
+from evidence.bounds import TooMuchError, check_yaml
 from evidence.nearest import nearest
 
+#: Characters of a file whose mistakes the slower reader explains.
+_EXPLAINED: Final = 100_000
 _VAULT: Final = "$ANSIBLE_VAULT;"
 _YAML: Final = (".yml", ".yaml")
 _INDENT: Final = "spaces as its neighbours are, and look at colons, quotes and brackets, here and just before"
@@ -155,7 +158,15 @@ def _documents(file: Path, held: str, *, others: bool = False) -> list[yaml.Node
     It has to be a mapping, but for ``others``.
     """
     try:
-        found = list(yaml.compose_all(held, yaml.SafeLoader))
+        check_yaml(held)
+    except TooMuchError as error:
+        raise AnsibleStopsError(f"{file}: {error}; take out what is nested, or an alias") from error
+    except yaml.YAMLError:
+        pass  # said below
+    try:
+        # One of C where there is nothing to explain: on a megabyte the other takes more than ten seconds.
+        quick = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        found = list(yaml.compose_all(held, quick if len(held) > _EXPLAINED else yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""

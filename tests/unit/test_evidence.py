@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from evidence.errors import EvidenceError
-from evidence.listing import files_of
 from evidence.files import replace_text
+from evidence.listing import files_of
 from evidence.release import RUN_SCHEMA
 from evidence.run import parse_run
 from evidence.tables import arrow_schema

@@ -361,3 +361,21 @@ def test_what_a_role_takes_from_the_inventory_is_known_to_the_plan() -> None:
     everywhere = inventory({f"{host}/{name}": "x" for host in HOSTS for name in defaults})
     found = make_plan(everywhere).findings
     assert not [f.message for f in found if "is not known" in f.message or "nothing reads" in f.message]
+
+
+@pytest.mark.parametrize(
+    ("where", "at"),
+    [
+        ("rest1/kafka_rest_workload/consumers", "at consumers"),
+        ("rest1/kafka_rest_settings", "at thread.pool.max"),
+        ("st1/streams_app_stores/0/window_ms", "at window_ms"),
+        ("mm1/mirror_maker_flows/metrics/latency_budget_ms", "at latency_budget_ms"),
+        ("all/kafka_clusters/leaf/version", "at version"),
+        ("all/host_cores", "larger than"),
+    ],
+)
+def test_a_number_with_which_nothing_can_be_computed_is_named(where: str, at: str) -> None:
+    large: Any = {"thread.pool.max": "9" * 401} if where.endswith("settings") else 10**401
+    (error,) = make_plan(inventory({where: "9" * 5_000 if "version" in where else large})).findings
+    assert error.severity == "error"
+    assert at in error.message
