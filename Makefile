@@ -3,8 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Tools of .venv that call one another (molecule, ansible-lint) look for them on the PATH.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
-# What a target needs is named in local/setup/targets.py, by the target's name.
-SET_UP = @$(PYTHON) -m local.setup $@
+# What a target needs is named in kedge/setup/targets.py, by the target's name.
+SET_UP = @$(PYTHON) -m kedge.setup $@
 # Container images often turn Python's bytecode off: then each start of Ansible compiles hundreds of modules again.
 export PYTHONDONTWRITEBYTECODE :=
 # Where no node can run, the tests go on without, and say so.
@@ -24,11 +24,11 @@ setup: ## install what is missing: system packages, .venv, jars, the sandbox pro
 
 bundle: ## pack what set-up and deploy fetch, with checksums, into dist/: for a machine without a network
 	$(SET_UP)
-	@$(PYTHON) -m local.setup.bundle
+	@$(PYTHON) -m kedge.setup.bundle
 
 demo: demo-asked ## deploy a local fleet, load it, restart it under load, audit it (README: LOAD=, DISTRIBUTION=)
 	$(SET_UP)
-	@$(RUN) $(BIN)/python -m local.demo $(ASKED)
+	@$(RUN) $(BIN)/python -m lab.demo $(ASKED)
 
 # Values of the command line alone: a VERSION that is in somebody's environment is meant for something else.
 asked = $(if $(filter command,$(origin $(1))),--$(2)='$(subst ','\'',$($(1)))')
@@ -36,31 +36,31 @@ ASKED = $(call asked,LOAD,load) $(call asked,DISTRIBUTION,distribution) $(call a
 	$(call asked,ARCHIVE,archive) $(call asked,CHECKSUM,checksum)
 
 demo-asked:
-	@$(PYTHON) -m local.demo.options $(ASKED)
+	@$(PYTHON) -m lab.demo.options $(ASKED)
 
 demo-streams: ## the same with a Streams application of eight windowed joins
 	$(SET_UP)
-	@$(RUN) $(BIN)/python -m local.demo --inventory inventories/local-streams
+	@$(RUN) $(BIN)/python -m lab.demo --inventory inventories/local-streams
 
 demo-mirror: ## the same with mirrors between two clusters that are 60 ms apart
 	$(SET_UP)
-	@$(RUN) $(BIN)/python -m local.demo --inventory inventories/local-mirror
+	@$(RUN) $(BIN)/python -m lab.demo --inventory inventories/local-mirror
 
 demo-capacity: ## search for what the local fleet carries, healthy and while an instance restarts
 	$(SET_UP)
-	@$(RUN) $(BIN)/python -m local.demo --trials capacity
+	@$(RUN) $(BIN)/python -m lab.demo --trials capacity
 
 demo-compare: ## have configurations take turns on the local fleet (VARIANTS=stock,planned; else documented,planned)
-	@$(PYTHON) -m local.demo.options --trials compare $(call asked,VARIANTS,variants)
+	@$(PYTHON) -m lab.demo.options --trials compare $(call asked,VARIANTS,variants)
 	$(SET_UP)
-	@$(RUN) $(BIN)/python -m local.demo --trials compare $(call asked,VARIANTS,variants)
+	@$(RUN) $(BIN)/python -m lab.demo --trials compare $(call asked,VARIANTS,variants)
 
 fleet-up: ## start the local fleet
 	$(SET_UP)
-	@$(BIN)/python -m local.fleet up
+	@$(BIN)/python -m lab.fleet up
 
 fleet-down: ## stop and remove every fleet of this project
-	@$(PYTHON) -m local.fleet down --all
+	@$(PYTHON) -m lab.fleet down --all
 
 check: ## ruff, and every test that starts no process (AREA=rest: of one service or package)
 	$(SET_UP)
@@ -77,7 +77,7 @@ lint: ## ruff, mypy, vermin, import-linter, yamllint, ansible-lint
 # The two slow ones side by side.
 lint-code:
 	$(RUN) vermin --quiet --no-tips --violations --target=3.9- plugins/modules plugins/module_utils verify/watch/host_sampler.py
-	$(RUN) mypy evidence border comparison sizing control spark_checks verify trials local plugins
+	$(RUN) mypy kedge spark_checks verify lab plugins
 	$(RUN) lint-imports --no-cache --no-logo
 
 lint-playbooks:
@@ -98,8 +98,8 @@ test-slow: ## searches over many inputs, and playbooks played on stubs of hosts
 
 test-java: ## build the sandbox proxy and the sample application with their own tests
 	$(SET_UP)
-	mvn -q -B -f local/services/sandbox_rest/pom.xml verify
-	mvn -q -B -f local/services/sample_streams/pom.xml verify
+	mvn -q -B -f lab/services/sandbox_rest/pom.xml verify
+	mvn -q -B -f lab/services/sample_streams/pom.xml verify
 
 test-proxy: ## the REST contract against the sandbox, and a molecule scenario with idempotence
 	$(SET_UP_TESTS)
@@ -124,8 +124,8 @@ test-bare: ## set-up on a Debian that has nothing
 
 # A machine that sets itself up waits for the network, brokers for their time-outs: side by side. Set-up is not.
 test-rest: ## what test-all adds to test
-	@$(PYTHON) -m local.setup test-kafka
-	@$(PYTHON) -m local.setup test-bare --fleet-if-possible
+	@$(PYTHON) -m kedge.setup test-kafka
+	@$(PYTHON) -m kedge.setup test-bare --fleet-if-possible
 	@$(MAKE) --no-print-directory -j 2 test-kafka test-bare
 	@$(MAKE) --no-print-directory test-slow
 	@$(MAKE) --no-print-directory test-fleet
@@ -138,18 +138,18 @@ fuzz: ## inputs against all that reads files of others: inventories, reviews, bo
 	$(SET_UP)
 	@$(RUN) python -m tests.fuzz $(call asked,INPUTS,inputs) $(call asked,SEED,seed) $(call asked,SECONDS,seconds)
 
-bench: ## what the benches need (python -m bench.NAME, see bench/)
+bench: ## what the benches need (python -m lab.bench.NAME, see lab/bench/)
 	$(SET_UP)
 
 bench-clients: ## stock clients against the profiles, and acks against killed leaders: 7 minutes
 	$(SET_UP)
-	@$(RUN) $(BIN)/python -m bench.clients
+	@$(RUN) $(BIN)/python -m lab.bench.clients
 
 release: ## pack the tree of this version's tag, with its checksum, into build/
-	@$(PYTHON) -m local.release
+	@$(PYTHON) -m lab.release
 
 clean: fleet-down ## remove the fleet, its image and all generated files; runs and downloads stay
-	@$(PYTHON) -m local.setup.clean
+	@$(PYTHON) -m kedge.setup.clean
 
 distclean: clean ## as clean, and the runs and downloads as well
-	@$(PYTHON) -m local.setup.clean --downloads
+	@$(PYTHON) -m kedge.setup.clean --downloads

@@ -13,9 +13,9 @@ from typing import Final
 
 from rich.console import Console
 
-from comparison import runs
-from evidence.errors import EvidenceError, one_line
-from evidence.levels import read_levels
+from kedge.evidence.errors import EvidenceError, one_line
+from kedge.evidence.levels import read_levels
+from kedge.trials import runs
 from spark_checks.engine.session import DRIVER_MEMORY
 from spark_checks.job import Auditor
 from spark_checks.report import documents, terminal

@@ -14,11 +14,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from evidence.errors import EvidenceError, one_line
-from evidence.listing import ReadRange
-from evidence.record import run_tag
-from evidence.run import Cluster, Run, TopicRange
-from evidence.secrets import from_environment
+from kedge.evidence.errors import EvidenceError, one_line
+from kedge.evidence.listing import ReadRange
+from kedge.evidence.record import run_tag
+from kedge.evidence.run import Cluster, Run, TopicRange
+from kedge.evidence.secrets import from_environment
 from spark_checks.engine.contract import check_files
 from spark_checks.engine.files import parquet_files
 from spark_checks.engine.spark_types import TABLES

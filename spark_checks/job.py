@@ -16,8 +16,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from evidence.errors import EvidenceError
-from evidence.levels import Levels, given
+from kedge.evidence.errors import EvidenceError
+from kedge.evidence.levels import Levels, given
 from spark_checks.engine import session
 from spark_checks.engine.readers import Evidence, damaged, explain, open_evidence, with_tables
 from spark_checks.ingest import Ingest, ingest

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-_PACKAGES: Final = ("comparison", "evidence", "sizing", "spark_checks")
+_PACKAGES: Final = ("kedge", "spark_checks")
 _KINDS: Final = (".py", ".j2", ".css", ".js", ".properties", ".yml", ".json")
 #: The begin of time as zip knows it: the same files give the same archive.
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)

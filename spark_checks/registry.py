@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from evidence.levels import Levels
-from evidence.run import Run
+from kedge.evidence.levels import Levels
+from kedge.evidence.run import Run
 from spark_checks.checks import latency, memory, outputs, partitions, settings, spread, throughput, zombies
 from spark_checks.delivery import check as delivery
 from spark_checks.engine.readers import Evidence

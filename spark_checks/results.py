@@ -27,9 +27,9 @@ class Anomaly:
 class Recommendation:
     """One thing to change: an inventory variable where there is one (``variable``), else only advice.
 
-    ``value`` holds of the variable only what is recommended; sizing.inventory.recommendations lays it over
-    the inventory's. ``effect`` is what the change is expected to do, with a figure where one follows from the
-    evidence.
+    ``value`` holds of the variable only what is recommended; kedge.plan.inventory.recommendations lays it
+    over the inventory's. ``effect`` is what the change is expected to do, with a figure where one follows
+    from the evidence.
     """
 
     advice: str

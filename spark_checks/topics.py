@@ -23,8 +23,8 @@ from pandas.util import hash_array
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from evidence.record import checksum, identities
-from evidence.tables import arrow_schema
+from kedge.evidence.record import checksum, identities
+from kedge.evidence.tables import arrow_schema
 from spark_checks.engine.session import ship
 from spark_checks.engine.spark_types import TABLES
 
@@ -56,7 +56,7 @@ _FETCH: Final = {
 RAW: Final = "partition int, offset long, timestamp_ms long, key binary, value binary"
 
 
-ship(__name__, "evidence.record", "evidence.tables")
+ship(__name__, "kedge.evidence.record", "kedge.evidence.tables")
 
 
 class CannotReadError(Exception):
@@ -139,7 +139,7 @@ def share_of(
         topic: its name.
         client: librdkafka's keys, bootstrap.servers and a login among them.
         offsets: the first of each partition, and the one behind the last.
-        tag: of the run (evidence.record).
+        tag: of the run (kedge.evidence.record).
         keys: how many keys each producer goes round (verify.load.records), None where it is not known.
 
     Raises:

@@ -18,12 +18,12 @@ from typing import Any
 
 import httpx
 
-from control.rendering import render_instance
+from kedge.deploy.rendering import render_instance
+from kedge.plan.hosts import Inventory
+from kedge.services.balancer.changing import while_proxies_change
+from kedge.services.balancer.security import token
+from kedge.services.planning import make_plan
 from plugins.module_utils.haproxy import keep_down, servers, worker
-from sizing.balancer.changing import while_proxies_change
-from sizing.balancer.security import token
-from sizing.core.inventory import Inventory
-from sizing.plan import make_plan
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from evidence.release import VERSION
-from sizing.core.compact_names import compact
-from sizing.core.rules import since
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.services import SERVICES
+from kedge.evidence.release import VERSION
+from kedge.plan.compact_names import compact
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.rules import since
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 KEPT: Final = ROOT / "tests" / "released"

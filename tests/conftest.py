@@ -15,9 +15,9 @@ import ansible.utils.display  # asks ldconfig where libc is: no test does
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from local.fleet.nodes import unusable
-from local.services.brokers import kafka_jars
-from local.services.rest_proxies import sandbox_archive, vendor_archives
+from lab.fleet.nodes import unusable
+from lab.services.brokers import kafka_jars
+from lab.services.rest_proxies import sandbox_archive, vendor_archives
 
 # Ansible ships a module with its helpers as ansible.module_utils; tests import the modules the same way.
 ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))
@@ -152,7 +152,7 @@ def sandbox() -> Path:
     """The archive of the sandbox proxy; what needs it is skipped where it is not built."""
     found = sandbox_archive()
     if found is None:
-        pytest.skip("the sandbox is not built: mvn -q -B -f local/services/sandbox_rest/pom.xml package")
+        pytest.skip("the sandbox is not built: mvn -q -B -f lab/services/sandbox_rest/pom.xml package")
     return found
 
 

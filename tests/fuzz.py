@@ -22,12 +22,12 @@ from pathlib import Path
 
 import yaml
 
-from evidence.bounds import TooMuchError, in_bounds
-from sizing.__main__ import main as plan
-from sizing.review.command import review
-from sizing.review.page import page
-from sizing.review.reading import ReviewError
-from sizing.review.showing import markdown, text
+from kedge.evidence.bounds import TooMuchError, in_bounds
+from kedge.plan_command import main as plan
+from kedge.review.command import review
+from kedge.review.page import page
+from kedge.review.reading import ReviewError
+from kedge.review.showing import markdown, text
 from tests.unit import test_review as reviewed
 from tests.unit.test_border_sources import THROWN, WRONG, taken
 from tests.unit.test_sizing_broken import ALL, GROUPS, HOSTS

@@ -17,7 +17,9 @@ from typing import Any
 
 import atheris
 
-with atheris.instrument_imports(include=["border", "control.mirror_positions", "evidence.record", "verify"]):
+with atheris.instrument_imports(
+    include=["kedge.evidence.border", "kedge.deploy.mirror_positions", "kedge.evidence.record", "verify"]
+):
     from tests.unit.test_border_sources import THROWN, WRONG, taken
     from tests.untrusted import SOURCES
 

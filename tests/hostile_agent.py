@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from control.generator_bundle import code
-from evidence.load_options import LoadSpec
+from kedge.deploy.generator_bundle import code
+from kedge.evidence.load_options import LoadSpec
 from verify.load.board import WIDTH, Board
 from verify.load.generators import Generator
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sizing.core.findings import Finding
-from sizing.core.inventory import Inventory
-from sizing.core.plan import Plan, PlannedInstance
-from sizing.plan import make_plan
+from kedge.plan.findings import Finding
+from kedge.plan.hosts import Inventory
+from kedge.plan.plan import Plan, PlannedInstance
+from kedge.services.planning import make_plan
 
 CLUSTERS = {
     "leaf": {"version": "4.3.1", "bootstrap_servers": "leaf:9092", "broker_count": 3},

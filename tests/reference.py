@@ -17,20 +17,20 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from evidence.levels import Levels
-from evidence.load_options import LoadSpec
-from evidence.secrets import looks_secret
-from sizing.clients.variables import ClientProfile
-from sizing.core.service import Service
-from sizing.core.variable_messages import either, models_in, unit_of
-from sizing.core.variables import DefaultRule, Since
-from sizing.host.facts import HostFacts
-from sizing.inventory.clusters import KafkaCluster
-from sizing.inventory.variables import OfHost, Shared
-from sizing.rollout import Rollout
-from sizing.services import SERVICES
-from sizing.topics.variables import DeclaredTopic, PartitionRates
-from sizing.verification import ADDED
+from kedge.evidence.levels import Levels
+from kedge.evidence.load_options import LoadSpec
+from kedge.evidence.secrets import looks_secret
+from kedge.plan.inventory.clusters import KafkaCluster
+from kedge.plan.inventory.variables import OfHost, Shared
+from kedge.plan.service import Service
+from kedge.plan.variable_messages import either, models_in, unit_of
+from kedge.plan.variables import DefaultRule, Since
+from kedge.services.clients.variables import ClientProfile
+from kedge.services.host.facts import HostFacts
+from kedge.services.registry import SERVICES
+from kedge.services.rollout import Rollout
+from kedge.services.topics.variables import DeclaredTopic, PartitionRates
+from kedge.services.verification import ADDED
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs" / "reference.md"

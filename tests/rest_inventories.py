@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sizing.core.findings import Finding
-from sizing.core.inventory import Inventory
-from sizing.core.jvm_flags import growing_heap, heap, maximum_heap_mib
-from sizing.core.plan import Plan
-from sizing.plan import make_plan
+from kedge.plan.findings import Finding
+from kedge.plan.hosts import Inventory
+from kedge.plan.jvm_flags import growing_heap, heap, maximum_heap_mib
+from kedge.plan.plan import Plan
+from kedge.services.planning import make_plan
 from tests.planned import CLUSTERS, without_none
 
 

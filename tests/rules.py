@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.core.rules import CHANGED
-from sizing.core.settings import Choice, Sheet
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.services import SERVICES
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.rules import CHANGED
+from kedge.plan.settings import Choice, Sheet
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
 from tests.planned import CLUSTERS, JOINS, mirrors, of_topics, streams
 from tests.rest_inventories import rest
 
@@ -114,7 +114,7 @@ def written() -> Iterator[str]:
 
 
 def _trees() -> list[ast.Module]:
-    return [ast.parse(path.read_text()) for path in sorted((ROOT / "sizing").rglob("*.py"))]
+    return [ast.parse(path.read_text()) for path in sorted((ROOT / "kedge").rglob("*.py"))]
 
 
 def _default_rules(function: ast.FunctionDef) -> Iterator[str]:

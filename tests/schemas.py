@@ -9,9 +9,9 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from evidence.documents import Plan, Verdicts
-from evidence.release import PLAN_SCHEMA, RUN_SCHEMA, VERDICTS_SCHEMA
-from evidence.run import Run
+from kedge.evidence.documents import Plan, Verdicts
+from kedge.evidence.release import PLAN_SCHEMA, RUN_SCHEMA, VERDICTS_SCHEMA
+from kedge.evidence.run import Run
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 #: Each document, its model and the version of its form.

@@ -1,4 +1,4 @@
-"""The page that is made from ``sizing/sources.yml``: ``python -m tests.sources`` writes ``docs/sources.md``."""
+"""The page that is made from ``kedge/plan/sources.yml``: ``python -m tests.sources`` writes ``docs/sources.md``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from sizing.sources import Source, sources
+from kedge.plan.sources import Source, sources
 
 DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
 PAGE: Final = DOCS / "sources.md"
@@ -22,7 +22,7 @@ _HEAD: Final = """\
 
 Every setting of a [plan](plan.md) names its source, and the section of it. To find what a plan cites, search this page for its
 name. *Outdated* is what no longer holds of a source, or was measured to be wrong. This page is made from
-[sources.yml](../sizing/sources.yml).
+[sources.yml](../kedge/plan/sources.yml).
 """
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyspark
 
-from local.services.brokers import end_process, log_tail
+from lab.services.brokers import end_process, log_tail
 from tests.awaiting import await_that
 
 WORKERS: Final = (1, 2)

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from evidence.writing import rows_to_columns, write_table
-from trials.settings import TrialSettings, read_settings
-from trials.trial import TrialResult
+from kedge.evidence.writing import rows_to_columns, write_table
+from verify.trials.settings import TrialSettings, read_settings
+from verify.trials.trial import TrialResult
 
 LOAD: dict[str, Any] = {
     "run_id": "r",

@@ -1,7 +1,7 @@
 """All that comes to the control machine from somebody else, and the one place where each enters.
 
-``SOURCES`` has every public function of the package ``border`` that takes something untrusted whole, and every
-parser behind it. ``READERS`` has every module that could read something, and whose word that is. A test holds
+``SOURCES`` has every public function of :mod:`kedge.evidence.border` that takes something untrusted whole, and
+every parser behind it. ``READERS`` has every module that could read something, and whose word that is. A test holds
 both against the code: what is new has to be put here, and is then thrown at.
 """
 
@@ -16,17 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import border.action
-import border.cluster
-import border.deployed
-import border.host_output
-import border.instances
-import border.jvms
-import border.load_generator
-import border.proxy
-from control.mirror_positions import parse_position
-from evidence.prefix import PREFIX_BYTES
-from evidence.record import encode, identities, run_tag
+from kedge.deploy.mirror_positions import parse_position
+from kedge.evidence import border
+from kedge.evidence.prefix import PREFIX_BYTES
+from kedge.evidence.record import encode, identities, run_tag
 from tests.hostile_agent import NAME, OVER, ROW, file, line, load
 from tests.unit.test_watch_hosts import UNITS
 from tests.unit.test_watch_hosts import line as sample_line
@@ -38,7 +31,7 @@ from verify.load.rest_producers import read_answer
 from verify.measure import utilization
 from verify.watch.host_watcher import rows
 
-PACKAGES: Final = ("border", "evidence", "control", "verify", "trials", "plugins", "spark_checks")
+PACKAGES: Final = ("kedge/evidence", "kedge/deploy", "kedge/trials", "verify", "plugins", "spark_checks")
 ROOT: Final = Path(__file__).resolve().parents[1]
 _TAG: Final = run_tag("r")
 
@@ -135,100 +128,102 @@ _USES: Final = b"max_map_count 65530\nbroker 1 1024 7\n"
 _OFFSET_KEY: Final = b'["MirrorSourceConnector",{"cluster":"leaf","partition":4,"topic":"metrics.a"}]'
 
 SOURCES: Final[Mapping[str, Source]] = {
-    "border.action.actions": Source(
+    "kedge.evidence.border.action.actions": Source(
         "a module on a host",
         lambda data: border.action.actions(_json(data), "h", {"kafka_rest"}),
         json.dumps([_ACTION]).encode(),
     ),
-    "border.deployed.record": Source(
+    "kedge.evidence.border.deployed.record": Source(
         "a host's record of the others",
         lambda data: border.deployed.record(_json(data), {"kafka_rest"}),
         json.dumps({"rest3": {"address": "10.0.0.3", "services": ["kafka_rest"]}}).encode(),
     ),
-    "border.instances.staged": Source(
+    "kedge.evidence.border.instances.staged": Source(
         "a module on a host",
         lambda data: border.instances.staged(_json(data), ["8082"]),
         json.dumps(_STAGED).encode(),
     ),
-    "border.instances.former": Source(
+    "kedge.evidence.border.instances.former": Source(
         "a module on a host",
         lambda data: border.instances.former(_json(data), ["8082"]),
         json.dumps(_FORMER).encode(),
     ),
-    "border.load_generator.clock": Source(
+    "kedge.evidence.border.load_generator.clock": Source(
         "a host that makes load", border.load_generator.clock, line({"clock": 1, "code": "a"})
     ),
-    "border.load_generator.counted": Source(
+    "kedge.evidence.border.load_generator.counted": Source(
         "a host that makes load",
         lambda data: border.load_generator.counted(data, {NAME: processes(load())[NAME]}, WIDTH),
         line(OVER | {"cells": {NAME: ROW}, "said": {NAME: "x"}}),
     ),
-    "border.load_generator.take_files": Source(
+    "kedge.evidence.border.load_generator.take_files": Source(
         "a host that makes load", _files, file(f"logs/{NAME}.log", b"x") + file("")
     ),
-    "border.host_output.output": Source(
+    "kedge.evidence.border.host_output.output": Source(
         "a command on a host", lambda data: border.host_output.output(io.BytesIO(data).read, 1_000), b"a\n"
     ),
-    "border.host_output.lines": Source("a command on a host", border.host_output.lines, b"a=1\n"),
-    "border.host_output.nanoseconds": Source(
+    "kedge.evidence.border.host_output.lines": Source(
+        "a command on a host", border.host_output.lines, b"a=1\n"
+    ),
+    "kedge.evidence.border.host_output.nanoseconds": Source(
         "a host's clock",
         lambda data: border.host_output.nanoseconds(border.host_output.lines(data)),
         b"1700000000000000000\n",
     ),
-    "border.host_output.machine": Source(
+    "kedge.evidence.border.host_output.machine": Source(
         "a host's kernel",
         lambda data: border.host_output.machine(border.host_output.lines(data)),
         b"cores=2\nsystem=Debian\n",
     ),
-    "border.host_output.sample": Source(
+    "kedge.evidence.border.host_output.sample": Source(
         "a host's processes",
         lambda data: border.host_output.sample(data, UNITS),
         sample_line(["kafka-rest@8082", 1, 2, 3, 4]),
     ),
-    "border.host_output.memory": Source(
+    "kedge.evidence.border.host_output.memory": Source(
         "a Streams application",
         lambda data: border.host_output.memory(_text(data)),
         json.dumps(_MEMORY).encode(),
     ),
-    "border.jvms.running": Source(
+    "kedge.evidence.border.jvms.running": Source(
         "a host's processes", lambda data: border.jvms.running(_json(data)), json.dumps(_RUNNING).encode()
     ),
-    "border.proxy.place": Source(
+    "kedge.evidence.border.proxy.place": Source(
         "a REST proxy",
         lambda data: border.proxy.place(data, "https://lb:8443", ["https://rest1:8082"]),
         b'{"instance_id": "a", "base_uri": "https://rest1:8082/consumers/g/instances/a"}',
     ),
-    "border.proxy.origin": Source(
+    "kedge.evidence.border.proxy.origin": Source(
         "a REST proxy", lambda data: border.proxy.origin(_text(data)), b"https://rest1:8082"
     ),
-    "border.proxy.records": Source(
+    "kedge.evidence.border.proxy.records": Source(
         "a REST proxy",
         border.proxy.records,
         b'[{"topic": "t", "partition": 0, "offset": 1, "value": "QQ=="}]',
     ),
-    "border.proxy.offsets": Source(
+    "kedge.evidence.border.proxy.offsets": Source(
         "a REST proxy",
         lambda data: border.proxy.offsets(data, 1),
         b'{"offsets": [{"partition": 0, "offset": 1, "error_code": null, "error": null}]}',
     ),
-    "border.proxy.refusal": Source(
+    "kedge.evidence.border.proxy.refusal": Source(
         "a REST proxy", lambda data: border.proxy.refusal(data, 300), b'{"error_code": 1, "message": "x"}'
     ),
-    "border.proxy.instance": Source(
+    "kedge.evidence.border.proxy.instance": Source(
         "a REST proxy", lambda data: border.proxy.instance(_text(data)), b"rest1:8082"
     ),
-    "border.cluster.position": Source(
+    "kedge.evidence.border.cluster.position": Source(
         "a topic of Connect",
         lambda data: border.cluster.position(data, b'{"offset": 41}', "MirrorSourceConnector"),
         _OFFSET_KEY,
     ),
-    "border.cluster.member": Source(
+    "kedge.evidence.border.cluster.member": Source(
         "a client of a cluster", lambda data: border.cluster.member(_text(data), _text(data)), b"app-1"
     ),
-    "control.mirror_positions.parse_position": Source(
+    "kedge.deploy.mirror_positions.parse_position": Source(
         "a topic of Connect", lambda data: parse_position(_OFFSET_KEY, data), b'{"offset": 41}'
     ),
-    "evidence.record.identities": Source(
+    "kedge.evidence.record.identities": Source(
         "a topic",
         lambda data: identities(_TAG, [data, None, data[:PREFIX_BYTES]]).seq.tolist(),
         encode(_TAG, 0, 1, 2, b"xyz")[0],
@@ -269,21 +264,21 @@ SOURCES: Final[Mapping[str, Source]] = {
 
 #: What ``border`` offers beside the entrances, and why it is none.
 TOOLS: Final = {
-    "border.untrusted.checked": "what entrances are made of",
-    "border.untrusted.count": "what entrances are made of",
-    "border.untrusted.only": "what entrances are made of",
-    "border.untrusted.parsed": "what entrances are made of",
-    "border.untrusted.read_as": "what entrances are made of",
-    "border.untrusted.read_line": "bounds a line for clock, counted and sample",
-    "border.untrusted.shown": "what entrances are made of",
-    "border.proxy.may_log_in": "asked of places that went through place",
-    "border.proxy.most_bytes": "a number of ours",
-    "border.table.look_into": "a process of its own, to which test_border_tables throws",
-    "border.table.main": "that process",
+    "kedge.evidence.border.untrusted.checked": "what entrances are made of",
+    "kedge.evidence.border.untrusted.count": "what entrances are made of",
+    "kedge.evidence.border.untrusted.only": "what entrances are made of",
+    "kedge.evidence.border.untrusted.parsed": "what entrances are made of",
+    "kedge.evidence.border.untrusted.read_as": "what entrances are made of",
+    "kedge.evidence.border.untrusted.read_line": "bounds a line for clock, counted and sample",
+    "kedge.evidence.border.untrusted.shown": "what entrances are made of",
+    "kedge.evidence.border.proxy.may_log_in": "asked of places that went through place",
+    "kedge.evidence.border.proxy.most_bytes": "a number of ours",
+    "kedge.evidence.border.table.look_into": "a process of its own, to which test_border_tables throws",
+    "kedge.evidence.border.table.main": "that process",
 }
 
 _OWN: Final = "this machine's own files and processes"
-#: Its answer goes to other hosts, so that plugins/action/kedge_deployed_record.py has it pass border.deployed.
+#: Its answer goes to other hosts, so that plugins/action/kedge_deployed_record.py has it pass kedge.evidence.border.deployed.
 _ON_HOST: Final = "runs on a managed host, whose action of the same name passes the border"
 _NODE: Final = "runs on a managed host, and sees that host alone"
 _CLUSTER: Final = "brokers, whose protocol librdkafka reads; numbers, and names that were asked for"
@@ -295,22 +290,22 @@ _TOPIC: Final = "records of a topic"
 PASSES_BORDER: Final = (_HOST, _PROXY, _TOPIC)
 
 READERS: Final[Mapping[str, str]] = {
-    "border/load_generator.py": _HOST,
-    "border/table.py": _HOST,
-    "control/host_review.py": _HOST,
-    "control/gate_watch.py": _OWN,
-    "control/generator_bundle.py": _OWN,
-    "control/group_gate.py": _CLUSTER,
-    "control/jars.py": _OWN,
-    "control/kafka_admin.py": _CLUSTER,
-    "control/mirror_positions.py": _TOPIC,
-    "control/read_changelogs.py": _CLUSTER,
-    "control/streams_jars.py": _OWN,
-    "evidence/levels.py": _OWN,
-    "evidence/load_options.py": _OWN,
-    "evidence/load_state.py": _OWN,
-    "evidence/secrets.py": _OWN,
-    "evidence/writing.py": _OWN,
+    "kedge/evidence/border/load_generator.py": _HOST,
+    "kedge/evidence/border/table.py": _HOST,
+    "kedge/deploy/host_review.py": _HOST,
+    "kedge/deploy/gate_watch.py": _OWN,
+    "kedge/deploy/generator_bundle.py": _OWN,
+    "kedge/deploy/group_gate.py": _CLUSTER,
+    "kedge/deploy/jars.py": _OWN,
+    "kedge/deploy/kafka_admin.py": _CLUSTER,
+    "kedge/deploy/mirror_positions.py": _TOPIC,
+    "kedge/deploy/read_changelogs.py": _CLUSTER,
+    "kedge/deploy/streams_jars.py": _OWN,
+    "kedge/evidence/levels.py": _OWN,
+    "kedge/evidence/load_options.py": _OWN,
+    "kedge/evidence/load_state.py": _OWN,
+    "kedge/evidence/secrets.py": _OWN,
+    "kedge/evidence/writing.py": _OWN,
     "plugins/action/kafka_group_gate.py": _OWN,
     "plugins/action/kedge_changelogs.py": _CLUSTER,
     "plugins/action/kedge_show_drift.py": _CLUSTER,
@@ -342,14 +337,14 @@ READERS: Final[Mapping[str, str]] = {
     "spark_checks/package.py": _OWN,
     "spark_checks/report/documents.py": _OWN,
     "spark_checks/topics.py": _CLUSTER,
-    "trials/__main__.py": _OWN,
-    "trials/bottleneck.py": _OWN,
-    "trials/compare.py": _OWN,
-    "trials/capacity.py": _OWN,
-    "trials/hosts.py": _OWN,
-    "trials/settings.py": _OWN,
-    "trials/trial.py": _OWN,
-    "trials/warming.py": _OWN,
+    "verify/trials/__main__.py": _OWN,
+    "kedge/trials/bottleneck.py": _OWN,
+    "verify/trials/compare.py": _OWN,
+    "verify/trials/capacity.py": _OWN,
+    "verify/trials/hosts.py": _OWN,
+    "verify/trials/settings.py": _OWN,
+    "verify/trials/trial.py": _OWN,
+    "verify/trials/warming.py": _OWN,
     "verify/addresses.py": _OWN,
     "verify/audit.py": _OWN,
     "verify/collect/__main__.py": _OWN,

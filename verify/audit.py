@@ -21,11 +21,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evidence.errors import EvidenceError
-from evidence.levels import read_levels
-from evidence.load_options import LoadError
-from evidence.load_state import await_phase, reached
-from evidence.writing import write_json
+from kedge.evidence.errors import EvidenceError
+from kedge.evidence.levels import read_levels
+from kedge.evidence.load_options import LoadError
+from kedge.evidence.load_state import await_phase, reached
+from kedge.evidence.writing import write_json
 from spark_checks.__main__ import conclude, settled
 from spark_checks.job import Auditor
 from verify.collect.__main__ import collect

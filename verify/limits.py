@@ -18,9 +18,9 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.table import Table
 
-from border.untrusted import count, read_as
-from control.kafka_admin import TIMEOUT_SECONDS, admin
-from sizing.topics.living_cluster import (
+from kedge.deploy.kafka_admin import TIMEOUT_SECONDS, admin
+from kedge.evidence.border.untrusted import count, read_as
+from kedge.services.topics.living_cluster import (
     BrokerUse,
     ClusterLimit,
     Led,

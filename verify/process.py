@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn, Protocol
 
-from border.untrusted import shown
+from kedge.evidence.border.untrusted import shown
 
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _PRIORITY: Final = -5

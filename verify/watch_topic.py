@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from evidence.writing import EvidenceWriter
+from kedge.evidence.writing import EvidenceWriter
 from verify.addresses import PlaceError, add_arguments, chosen
 from verify.process import Ending, leave
 from verify.watch.topic_growth import (

@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from control.playbook_run import current, ended
+from kedge.deploy.playbook_run import current, ended
 
 
 class ActionModule(ActionBase):

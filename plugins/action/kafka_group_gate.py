@@ -26,8 +26,9 @@ _WHERE = ("bootstrap_servers", "client", "secrets", "groups", "positions", "posi
 class ActionModule(ActionBase):
     """Arguments and answer: see plugins/modules/kafka_group_gate.py.
 
-    A process of the playbook keeps one connection to the cluster and looks all the time (control.gate_watch).
-    A group that has a baseline from an instance before is not watched as long again.
+    A process of the playbook keeps one connection to the cluster and looks all the time
+    (kedge.deploy.gate_watch). A group that has a baseline from an instance before is not watched as long
+    again.
     """
 
     _requires_connection = False
@@ -106,7 +107,7 @@ def ask(where: Mapping[str, Any], question: Mapping[str, Any]) -> dict[str, Any]
         stream.flush()
         line = stream.readline()
     if not line:
-        raise ConnectionError("the process that samples the groups (control.gate_watch) ended")
+        raise ConnectionError("the process that samples the groups (kedge.deploy.gate_watch) ended")
     answer: dict[str, Any] = json.loads(line)
     return answer
 
@@ -136,7 +137,7 @@ def _start(where: Mapping[str, Any], path: Path) -> None:
     # A worker's parent is the playbook's own process.
     wanted = {"socket": str(path), "playbook": os.getppid(), "where": where}
     started = subprocess.Popen(
-        [sys.executable, "-m", "control.gate_watch"],
+        [sys.executable, "-m", "kedge.deploy.gate_watch"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -150,5 +151,5 @@ def _start(where: Mapping[str, Any], path: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not path.exists():
         if started.poll() is not None or time.monotonic() > deadline:
-            raise TimeoutError("the process that samples the groups (control.gate_watch) does not start")
+            raise TimeoutError("the process that samples the groups (kedge.deploy.gate_watch) does not start")
         time.sleep(POLL_SECONDS)

@@ -14,7 +14,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.splitter import parse_kv
 from ansible.plugins.action import ActionBase
 
-from evidence.secrets import PLACE
+from kedge.evidence.secrets import PLACE
 
 #: Of capacity.yml and compare.yml themselves: what they start knows nothing of them.
 _OWN = ("resume", "arms")

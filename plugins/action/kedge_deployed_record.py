@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from ansible.plugins.action import ActionBase
 
-from border.deployed import record
-from border.untrusted import UntrustedError, shown
-from control.deployed import next_record, reported
-from sizing.services import SERVICES
+from kedge.deploy.deployed import next_record, reported
+from kedge.evidence.border.deployed import record
+from kedge.evidence.border.untrusted import UntrustedError, shown
+from kedge.services.registry import SERVICES
 
 _SERVICES: Final = frozenset(service.name for service in SERVICES)
 #: Letters of what a module says of why it failed.

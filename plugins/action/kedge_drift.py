@@ -7,9 +7,9 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 
-from border.untrusted import shown
-from control.breaking_changes import notices_beside, notices_unknown, others_of_flows
-from control.drift import describe
+from kedge.deploy.breaking_changes import notices_beside, notices_unknown, others_of_flows
+from kedge.deploy.drift import describe
+from kedge.evidence.border.untrusted import shown
 from plugins.action import kedge_release
 
 #: Letters of a failure that are shown.

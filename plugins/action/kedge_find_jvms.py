@@ -6,12 +6,12 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from border.jvms import running
-from border.untrusted import UntrustedError
-from evidence.printable import plain
-from evidence.secrets import PATTERNS
-from sizing.host.kernel import PLANNED
-from sizing.review.kinds import MIRROR_MAINS, SIGNS
+from kedge.evidence.border.jvms import running
+from kedge.evidence.border.untrusted import UntrustedError
+from kedge.evidence.printable import plain
+from kedge.evidence.secrets import PATTERNS
+from kedge.review.kinds import MIRROR_MAINS, SIGNS
+from kedge.services.host.kernel import PLANNED
 
 _MAINS = sorted({*(signs.main for signs in SIGNS.values()), *MIRROR_MAINS.values()})
 

@@ -9,11 +9,11 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from control.drift import change, indented
-from control.rendering import render
-from evidence.printable import plain, plain_lines
+from kedge.deploy.drift import change, indented
+from kedge.deploy.rendering import render
+from kedge.evidence.printable import plain, plain_lines
+from kedge.services.host.kernel_outcome import Decision, decide, decide_limit
 from plugins.action.kedge_drift import comparison
-from sizing.host.kernel_outcome import Decision, decide, decide_limit
 
 _REFUSED = re.compile(r"# (\S+)=(.*) was refused: (.*)")
 display = Display()

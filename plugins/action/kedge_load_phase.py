@@ -9,8 +9,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from evidence.load_options import LoadError
-from evidence.load_state import await_phase
+from kedge.evidence.load_options import LoadError
+from kedge.evidence.load_state import await_phase
 
 display = Display()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from control.drift import describe_files
+from kedge.deploy.drift import describe_files
 
 
 class ActionModule(ActionBase):

@@ -16,37 +16,37 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from control.kafka_admin import speaks
-from control.planned import draining_balancers
-from evidence.files import replace_text
-from evidence.secrets import merged
-from sizing.broker.security import scram_users
-from sizing.core.findings import Finding
-from sizing.core.inventory import Inventory
-from sizing.core.plan import Plan
-from sizing.core.service import group_names
-from sizing.inventory.archives import archive_files, read_archives
-from sizing.inventory.certificates import look_at_certificates, look_at_own_files
-from sizing.inventory.clusters import bootstrap, clusters
-from sizing.inventory.loads import chosen
-from sizing.inventory.logins import no_kerberos
-from sizing.inventory.precedence import check_precedence
-from sizing.inventory.reading import prefixes, resolved, vaulted
-from sizing.inventory.recommendations import with_recommendations
-from sizing.inventory.secrets import private, seal
-from sizing.inventory.security import librdkafka
-from sizing.inventory.versions import versions
-from sizing.inventory.yaml_files import InventoryError, check_files, inventories, one_line
-from sizing.mirror.adopting import adopting_json
-from sizing.mirror.topics_and_groups import flows_json
-from sizing.plan import make_plan
-from sizing.plan_difference import document as described
-from sizing.plan_text import text
-from sizing.recommended_changes import what_changes
-from sizing.rights import rights_of
-from sizing.services import SERVICES
-from sizing.streams.application_json import applications_json
-from sizing.topics.planner import targets
+from kedge.deploy.kafka_admin import speaks
+from kedge.deploy.planned import draining_balancers
+from kedge.evidence.files import replace_text
+from kedge.evidence.secrets import merged
+from kedge.plan.difference import document as described
+from kedge.plan.findings import Finding
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.archives import archive_files, read_archives
+from kedge.plan.inventory.certificates import look_at_certificates, look_at_own_files
+from kedge.plan.inventory.clusters import bootstrap, clusters
+from kedge.plan.inventory.loads import chosen
+from kedge.plan.inventory.logins import no_kerberos
+from kedge.plan.inventory.precedence import check_precedence
+from kedge.plan.inventory.reading import prefixes, resolved, vaulted
+from kedge.plan.inventory.recommendations import with_recommendations
+from kedge.plan.inventory.secrets import private, seal
+from kedge.plan.inventory.security import librdkafka
+from kedge.plan.inventory.versions import versions
+from kedge.plan.inventory.yaml_files import InventoryError, check_files, inventories, one_line
+from kedge.plan.plan import Plan
+from kedge.plan.service import group_names
+from kedge.plan.text import text
+from kedge.services.broker.security import scram_users
+from kedge.services.mirror.adopting import adopting_json
+from kedge.services.mirror.topics_and_groups import flows_json
+from kedge.services.planning import make_plan
+from kedge.services.recommended_changes import what_changes
+from kedge.services.registry import SERVICES
+from kedge.services.rights import rights_of
+from kedge.services.streams.application_json import applications_json
+from kedge.services.topics.planner import targets
 
 _CONNECTION = (
     "ansible_host",
@@ -106,7 +106,7 @@ class ActionModule(ActionBase):
         if any(f.rule == "secret.shown" for f in errors):
             raise AnsibleActionFail(_refusal(errors))  # before anything is written that would show it
         document, secrets = seal(plan.to_json())
-        document = described(document, written)
+        document = described(document, written, SERVICES)
         known = clusters(inventory)[0]
         own = {name: librdkafka(cluster.security) for name, cluster in known.items()}
         users = {name: scram_users(cluster.security) for name, cluster in known.items() if cluster.brokers}

@@ -6,8 +6,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from border.instances import former
-from control.drift import hide_secrets
+from kedge.deploy.drift import hide_secrets
+from kedge.evidence.border.instances import former
 from plugins.action.kedge_release import typed
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
-from border.instances import staged
-from border.untrusted import UntrustedError, shown
-from control.drift import going_back, hide_secrets
-from control.rendering import package_links, render, render_instance, secrets_of
-from evidence.printable import plain
-from evidence.release import VERSION
+from kedge.deploy.drift import going_back, hide_secrets
+from kedge.deploy.rendering import package_links, render, render_instance, secrets_of
+from kedge.evidence.border.instances import staged
+from kedge.evidence.border.untrusted import UntrustedError, shown
+from kedge.evidence.printable import plain
+from kedge.evidence.release import VERSION
 
 
 def typed(

@@ -9,12 +9,12 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from control.deploy_steps import step_lines, steps
-from control.deployed import left_together
-from control.drift import changes_line, indented, lines_of, topic_lines, unknown_of, would_change
-from evidence.printable import plain
+from kedge.deploy.deploy_steps import step_lines, steps
+from kedge.deploy.deployed import left_together
+from kedge.deploy.drift import changes_line, indented, lines_of, topic_lines, unknown_of, would_change
+from kedge.evidence.printable import plain
+from kedge.plan.compact_names import fold
 from plugins.filter.kedge import topics_that_may_grow
-from sizing.core.compact_names import fold
 
 CONNECT_SECONDS = 2
 _COLORS = {"+": "green", "-": "red"}

@@ -7,8 +7,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from control.jars import JarError
-from control.streams_jars import Wish, application_jars, build_kit, pack_application
+from kedge.deploy.jars import JarError
+from kedge.deploy.streams_jars import Wish, application_jars, build_kit, pack_application
 
 
 class ActionModule(ActionBase):

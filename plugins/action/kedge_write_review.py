@@ -9,9 +9,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from border.jvms import running
-from control.host_review import INVENTORY, empty, write
-from evidence.printable import plain
+from kedge.deploy.host_review import INVENTORY, empty, write
+from kedge.evidence.border.jvms import running
+from kedge.evidence.printable import plain
 
 _ROOT = Path(__file__).resolve().parents[2]
 display = Display()
@@ -53,7 +53,7 @@ class ActionModule(ActionBase):
         display.display(report.shown())
         display.display(
             f"\nWritten to {folder}: review.html, review.md, the files of each host, and an inventory that "
-            f"plans what runs. Next: python -m sizing -i {folder / INVENTORY}"
+            f"plans what runs. Next: kedge plan -i {folder / INVENTORY}"
         )
         return result | {"errors": report.errors}
 

@@ -28,9 +28,9 @@ from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 
-from border.action import actions
-from border.untrusted import UntrustedError
-from sizing.services import SERVICES
+from kedge.evidence.border.action import actions
+from kedge.evidence.border.untrusted import UntrustedError
+from kedge.services.registry import SERVICES
 
 _SETS_FACTS = ("set_fact", "ansible.builtin.set_fact")
 _SERVICES = frozenset(service.name for service in SERVICES)

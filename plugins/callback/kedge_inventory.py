@@ -27,8 +27,8 @@ from ansible import context
 from ansible.inventory.manager import split_host_pattern
 from ansible.plugins.callback import CallbackBase
 
-from control.playbook_run import begin
-from sizing.inventory.yaml_files import AnsibleStopsError, check_variables, inventories
+from kedge.deploy.playbook_run import begin
+from kedge.plan.inventory.yaml_files import AnsibleStopsError, check_variables, inventories
 
 
 class CallbackModule(CallbackBase):

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from border.untrusted import shown
-from control.breaking_changes import Notice, turning_tls
-from control.breaking_changes import refusal as unannounced
-from control.deployed import disagreed, left_together
-from control.load_spec import load_option, load_seconds, load_spec
-from control.moved_instances import moved_off, new_on
-from control.occupying import (
-    adopting_hosts,
-    adoptions,
-    mirrors_adopted,
-    occupying,
-)
-from control.planned import (
+from kedge.deploy.breaking_changes import Notice, turning_tls
+from kedge.deploy.breaking_changes import refusal as unannounced
+from kedge.deploy.deployed import disagreed, left_together
+from kedge.deploy.load_spec import load_option, load_seconds, load_spec
+from kedge.deploy.moved_instances import moved_off, new_on
+from kedge.deploy.occupying import adopting_hosts, adoptions, mirrors_adopted, occupying
+from kedge.deploy.planned import (
     adopted,
     brokers_of,
     instance_names,
@@ -29,7 +23,7 @@ from control.planned import (
     servers_of,
     vendor_controls,
 )
-from control.planned_probes import (
+from kedge.deploy.planned_probes import (
     balancer_probe,
     kafka_probe,
     mirror_gate,
@@ -37,7 +31,7 @@ from control.planned_probes import (
     rest_probe,
     state_file_probe,
 )
-from control.restarts import (
+from kedge.deploy.restarts import (
     reboot_hosts,
     reboot_refusal,
     rollout_ahead,
@@ -46,8 +40,9 @@ from control.restarts import (
     rollout_refusal,
     services_to_leave,
 )
-from control.rollback import refusal, steps
-from sizing.balancer.changing import while_proxies_change
+from kedge.deploy.rollback import refusal, steps
+from kedge.evidence.border.untrusted import shown
+from kedge.services.balancer.changing import while_proxies_change
 
 
 def of_marks(secrets: Mapping[str, str], within: Any) -> dict[str, str]:

@@ -37,7 +37,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from confluent_kafka import KafkaException
 
-from control.kafka_admin import CLUSTER_ARGUMENTS, admin, client_keys, described_groups, with_next_step
+from kedge.deploy.kafka_admin import CLUSTER_ARGUMENTS, admin, client_keys, described_groups, with_next_step
 
 UNTOUCHED = "The instance was not touched."
 

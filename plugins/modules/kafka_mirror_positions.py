@@ -78,9 +78,9 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
-from border.cluster import member
-from control.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys, with_next_step
-from control.mirror_positions import Positions, Taken, bounds, read_positions, refusal, taken
+from kedge.deploy.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys, with_next_step
+from kedge.deploy.mirror_positions import Positions, Taken, bounds, read_positions, refusal, taken
+from kedge.evidence.border.cluster import member
 
 POLL_SECONDS = 0.5
 HOLDS = "No position was changed."

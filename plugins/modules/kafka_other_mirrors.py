@@ -48,9 +48,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from confluent_kafka import KafkaException
 
-from border.cluster import member
-from border.untrusted import shown
-from control.kafka_admin import (
+from kedge.deploy.kafka_admin import (
     CLUSTER_ARGUMENTS,
     TIMEOUT_SECONDS,
     admin,
@@ -58,6 +56,8 @@ from control.kafka_admin import (
     described_groups,
     with_next_step,
 )
+from kedge.evidence.border.cluster import member
+from kedge.evidence.border.untrusted import shown
 
 HOLDS = "Nothing was changed."
 #: Members that a warning names.

@@ -41,7 +41,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from confluent_kafka import KafkaException
 
-from control.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys
+from kedge.deploy.kafka_admin import CLUSTER_ARGUMENTS, TIMEOUT_SECONDS, admin, client_keys
 
 POLL_SECONDS = 0.5
 

@@ -56,7 +56,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from control.kafka_admin import (
+from kedge.deploy.kafka_admin import (
     CLUSTER_ARGUMENTS,
     TIMEOUT_SECONDS,
     RefusedError,

@@ -59,7 +59,7 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from control.kafka_admin import (
+from kedge.deploy.kafka_admin import (
     CLUSTER_ARGUMENTS,
     TIMEOUT_SECONDS,
     RefusedError,

@@ -53,7 +53,7 @@ from ansible.module_utils.basic import AnsibleModule
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from control.kafka_admin import (
+from kedge.deploy.kafka_admin import (
     CLUSTER_ARGUMENTS,
     TIMEOUT_SECONDS,
     RefusedError,

@@ -62,7 +62,7 @@ def read(file: Path) -> dict[str, Any]:
         if found["format"] > FORMAT:
             message = f"{file} was written by a newer Kedge: deploy with one as new"
             raise ValueError(message)
-        # A new field goes through border/deployed.py as well.
+        # A new field goes through kedge/evidence/border/deployed.py as well.
         hosts = {
             str(host): {"address": str(has["address"]), "services": [str(s) for s in has["services"]]}
             for host, has in found["hosts"].items()

@@ -52,7 +52,7 @@ from ansible.module_utils import host_processes
 from ansible.module_utils.basic import AnsibleModule
 
 CGROUPS = Path("/sys/fs/cgroup")
-#: What is read of one file, of one process, and of one host; border/jvms.py takes no more.
+#: What is read of one file, of one process, and of one host; kedge/evidence/border/jvms.py takes no more.
 FILE_BYTES = 262_144
 PROCESS_BYTES = 262_144
 FILES = 8

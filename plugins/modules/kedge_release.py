@@ -107,7 +107,7 @@ from ansible.module_utils.service_control import is_active
 
 #: The file of a service that names the version of Kedge that staged its releases last.
 KIT = "kit-version"
-#: The name of an instance that is removed; border.instances has it as well.
+#: The name of an instance that is removed; kedge.evidence.border.instances has it as well.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,3}")
 #: The host's own key of the digests that name releases, which would else tell of weak secrets in them.

@@ -6,7 +6,7 @@ DOCUMENTATION = r"""
 module: kedge_write_review
 short_description: Review what runs on all hosts, and write an inventory that plans it
 description:
-  - Writes what C(kedge_find_jvms) found into a folder, as C(python -m sizing review) takes it, an inventory
+  - Writes what C(kedge_find_jvms) found into a folder, as C(kedge review) takes it, an inventory
     of it, and a report as Markdown and HTML. Prints the report.
   - Runs on the control machine, once. It never writes into a folder that holds something.
 options:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from evidence.levels import Levels, given
+from kedge.evidence.levels import Levels, given
 from spark_checks.checks import broker_clocks
 from spark_checks.delivery.topic_to_group import differing_blocks
 from spark_checks.engine.anomalies import examples

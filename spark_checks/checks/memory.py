@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evidence.levels import Levels, MemoryLevels, given
-from evidence.run import Run
+from kedge.evidence.levels import Levels, MemoryLevels, given
+from kedge.evidence.run import Run
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged

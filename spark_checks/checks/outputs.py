@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evidence.levels import Levels, given
-from evidence.run import Application
+from kedge.evidence.levels import Levels, given
+from kedge.evidence.run import Application
 from spark_checks.engine.application_outputs import KINDS, Outputs, outputs_of
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence

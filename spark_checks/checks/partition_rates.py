@@ -10,9 +10,9 @@ from typing import Any, Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from evidence.levels import Levels
-from sizing.topics.curve import Use, is_clients, limited_by, median_and_spread, stops_at
-from sizing.topics.partition_count import partitions_needed
+from kedge.evidence.levels import Levels
+from kedge.services.topics.curve import Use, is_clients, limited_by, median_and_spread, stops_at
+from kedge.services.topics.partition_count import partitions_needed
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, more_partitions
 

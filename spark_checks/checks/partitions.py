@@ -9,8 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evidence.levels import Levels, given
-from evidence.run import Run, TopicRange
+from kedge.evidence.levels import Levels, given
+from kedge.evidence.run import Run, TopicRange
 from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import delivered_grains, seconds
 from spark_checks.engine.percentiles import rank

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from evidence.levels import Levels, given
+from kedge.evidence.levels import Levels, given
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Figure, Recommendation, Result, judge

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
-from evidence.levels import Levels, given
+from kedge.evidence.levels import Levels, given
 from spark_checks.engine.anomalies import examples
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import read_restarts

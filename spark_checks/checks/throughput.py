@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from evidence.levels import Levels, given
+from kedge.evidence.levels import Levels, given
 from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import seconds as ledger_seconds
 from spark_checks.engine.percentiles import rank

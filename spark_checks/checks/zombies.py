@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from evidence.levels import Levels, given
-from evidence.run import Run
+from kedge.evidence.levels import Levels, given
+from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Final
 
-from evidence.levels import DeliveryLevels, Levels, given
+from kedge.evidence.levels import DeliveryLevels, Levels, given
 from spark_checks.delivery.order import reordered
 from spark_checks.delivery.producer_to_topic import TopicHop, topic_hop
 from spark_checks.delivery.topic_to_group import GroupHop, group_hop

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from evidence.errors import EvidenceError
-from evidence.run import Run
+from kedge.evidence.errors import EvidenceError
+from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import block
 from spark_checks.engine.facts import ledger_blocks, of_run

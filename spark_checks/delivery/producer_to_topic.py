@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from evidence.run import Run
+from kedge.evidence.run import Run
 from spark_checks.delivery.completeness import claimed, refuse_twice, unledgered
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import differing, digests, in_blocks

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from evidence.errors import EvidenceError
-from evidence.run import Run
+from kedge.evidence.errors import EvidenceError
+from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import Digest, differing, digests, in_blocks
 from spark_checks.engine.facts import delivery_blocks, of_run, record_blocks, to_groups

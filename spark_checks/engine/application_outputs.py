@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from evidence.run import Application, ClusterTopic, Run
+from kedge.evidence.run import Application, ClusterTopic, Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.facts import applied_grains, at_places, intact
 from spark_checks.engine.readers import Evidence

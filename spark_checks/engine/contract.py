@@ -12,9 +12,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from evidence.errors import EvidenceError
-from evidence.run import Run
-from evidence.tables import TIMES, arrow_schema
+from kedge.evidence.errors import EvidenceError
+from kedge.evidence.run import Run
+from kedge.evidence.tables import TIMES, arrow_schema
 from spark_checks.engine import files
 from spark_checks.engine.spark_types import TABLES, may_be_absent
 

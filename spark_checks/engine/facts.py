@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from evidence.run import Run
+from kedge.evidence.run import Run
 from spark_checks.engine.blocks import BLOCK_BITS, digest, summed
 from spark_checks.engine.contract import check_rows, stray
 from spark_checks.engine.percentiles import percentiles_by

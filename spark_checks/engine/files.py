@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlparse
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from evidence.errors import EvidenceError, one_line
+from kedge.evidence.errors import EvidenceError, one_line
 
 
 class File(NamedTuple):

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evidence.errors import EvidenceError, one_line
-from evidence.run import Run, parse_run
+from kedge.evidence.errors import EvidenceError, one_line
+from kedge.evidence.run import Run, parse_run
 from spark_checks.engine import contract, files, wholeness
 from spark_checks.engine.spark_types import TABLES
 
@@ -214,7 +214,7 @@ def explain(error: object, where: str) -> str:
     file = _FILE_IN_ERROR.search(text)
     reason = "cannot be read as Parquet; it is damaged or cut off: copy it again, or remove it"
     if "MERGE" in text or "MISMATCH" in text:
-        reason = "its columns differ from those of the contract (evidence/tables.py)"
+        reason = "its columns differ from those of the contract (kedge/evidence/tables.py)"
     elif file is None:
         reason = one_line(text, 200)
     return f"{files.shown(file.group(1) if file else where)}: {reason}"

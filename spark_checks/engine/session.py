@@ -16,7 +16,7 @@ from pyspark import SparkConf, SparkContext, cloudpickle
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from evidence.errors import EvidenceError
+from kedge.evidence.errors import EvidenceError
 
 #: A collector that saves pauses gains an audit nothing.
 _JAVA: Final = ("-XX:+UseParallelGC",)

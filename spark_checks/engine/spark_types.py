@@ -1,4 +1,4 @@
-"""The evidence tables (evidence.tables) as Spark reads them."""
+"""The evidence tables (kedge.evidence.tables) as Spark reads them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from evidence import tables
+from kedge.evidence import tables
 
 
 def _spark(table: str) -> StructType:

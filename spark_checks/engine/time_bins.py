@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from evidence.run import Run
+from kedge.evidence.run import Run
 
 #: Counts and percentiles over time are by bins of this width, a second: checks and pictures count on that.
 BIN_US: Final = 1_000_000

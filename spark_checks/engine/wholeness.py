@@ -1,4 +1,4 @@
-"""Whether a table arrived whole: its files held against what its writers listed (:mod:`evidence.listing`)."""
+"""Whether a table arrived whole: its files held against its writers' lists (kedge.evidence.listing)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evidence.errors import EvidenceError
-from evidence.listing import ENDING, INGEST, OF_TOPICS, ListedFile, ReadRange, read_list, text_of, writer_of
-from evidence.run import Run
+from kedge.evidence.errors import EvidenceError
+from kedge.evidence.listing import (
+    ENDING,
+    INGEST,
+    OF_TOPICS,
+    ListedFile,
+    ReadRange,
+    read_list,
+    text_of,
+    writer_of,
+)
+from kedge.evidence.run import Run
 from spark_checks.engine import files
 
 #: Spark ends what it has written with this file, and names its files so.

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from evidence.run import Mirror, Run
-from evidence.tables import arrow_schema
+from kedge.evidence.run import Mirror, Run
+from kedge.evidence.tables import arrow_schema
 from spark_checks.engine.session import ship
 from spark_checks.engine.spark_types import TABLES
 from spark_checks.topics import Range, TopicRangeShare, raw_records_of

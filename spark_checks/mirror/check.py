@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from evidence.levels import Levels, given
-from evidence.run import Mirror
+from kedge.evidence.levels import Levels, given
+from kedge.evidence.run import Mirror
 from spark_checks.engine.readers import Evidence
 from spark_checks.mirror import batch_advice as mirror_batches
 from spark_checks.mirror.lag import Lag, lags

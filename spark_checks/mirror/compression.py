@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from evidence.run import Run
+from kedge.evidence.run import Run
 
 #: Upper ends of the histogram's classes: how many times smaller a batch became; better is in a last class.
 CLASSES: Final = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from evidence.run import ClusterTopic, Mirror, Run
+from kedge.evidence.run import ClusterTopic, Mirror, Run
 from spark_checks.engine.percentiles import percentiles
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import BIN_US

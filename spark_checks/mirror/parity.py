@@ -10,7 +10,7 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from evidence.run import Run
+from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import block, digest
 from spark_checks.engine.readers import Evidence

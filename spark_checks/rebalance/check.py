@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from evidence.levels import Levels, given
-from evidence.run import Run
+from kedge.evidence.levels import Levels, given
+from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.application_outputs import output_grains
 from spark_checks.engine.facts import acked_grains, delivered_grains

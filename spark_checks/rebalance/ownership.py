@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from evidence.run import Run
+from kedge.evidence.run import Run
 from spark_checks.rebalance.groups import PLACE
 from spark_checks.rebalance.restarts import Restart
 

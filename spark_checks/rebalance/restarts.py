@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from evidence.run import Run
+from kedge.evidence.run import Run
 
 #: Effects may outlast a restart (a group's session timeout): they are looked for this long after it, or
 #: until the next one begins.

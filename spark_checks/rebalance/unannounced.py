@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from evidence.run import Run
+from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.rebalance.restarts import Restart
 from spark_checks.results import Anomaly

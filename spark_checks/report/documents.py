@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 
 import yaml
 
-from evidence.files import replace_text
-from evidence.printable import plain
-from evidence.release import VERDICTS_SCHEMA, VERSION
-from sizing.inventory.recommendations import NAME, laid_over
+from kedge.evidence.files import replace_text
+from kedge.evidence.printable import plain
+from kedge.evidence.release import VERDICTS_SCHEMA, VERSION
+from kedge.plan.inventory.recommendations import NAME, laid_over
 from spark_checks.job import Audit
 from spark_checks.results import Result
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final
 
-from evidence.release import VERSION
-from evidence.run import DeployedService, IntendedLoad, Machine, PlannedTopic, Run
+from kedge.evidence.release import VERSION
+from kedge.evidence.run import DeployedService, IntendedLoad, Machine, PlannedTopic, Run
 
 #: Said of what older evidence lacks.
 NOT_RECORDED: Final = "not recorded"

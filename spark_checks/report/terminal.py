@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from evidence.printable import plain
+from kedge.evidence.printable import plain
 from spark_checks.job import Audit
 from spark_checks.report.documents import example_lines
 from spark_checks.results import Figure, Result

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from local.fleet import node_image
-from local.fleet.engine import Engine, find_engine
-from local.fleet.nodes import limits
-from local.paths import PROJECT
-from local.problem import Problem
+from kedge.setup.paths import PROJECT
+from kedge.setup.problem import Problem
+from lab.fleet import node_image
+from lab.fleet.engine import Engine, find_engine
+from lab.fleet.nodes import limits
 
 pytestmark = [pytest.mark.bare, pytest.mark.timeout(1800)]
 
@@ -49,16 +49,16 @@ if [ -e /machine/settings.xml ]; then mkdir -p ~/.m2 && cp /machine/settings.xml
 cd ~/kedge
 make setup
 echo AGAIN
-python3 -m local.setup demo
+python3 -m kedge.setup demo
 echo LOOK
-(cd / && ~/kedge/.venv/bin/python -c 'import evidence, sizing, control, spark_checks, verify, local, bench, plugins')
-python3 -m local.setup setup --check
+(cd / && ~/kedge/.venv/bin/python -c 'import kedge, spark_checks, verify, lab, plugins')
+python3 -m kedge.setup setup --check
 """
 #: Then what the tests need: programs that no demo installs.
 SET_UP_TESTS = """
 echo TESTS
-python3 -m local.setup test-fast
-python3 -m local.setup test-kafka
+python3 -m kedge.setup test-fast
+python3 -m kedge.setup test-kafka
 .venv/bin/python -m pytest -q tests/render/test_balancer.py
 """
 AS_USER = """

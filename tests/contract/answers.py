@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from evidence.rest_dialect import Dialect
-from sizing.rest.distributions.strimzi import STRIMZI
+from kedge.evidence.rest_dialect import Dialect
+from kedge.services.rest.distributions.strimzi import STRIMZI
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What the contract runs against: the sandbox and vendors' archives with a broker of its own, or a URL.
 
 ``KEDGE_REST_ARCHIVES=folder pytest tests/contract`` starts, beside the sandbox, each vendor's archive in that
-folder (see local/services/rest_proxies.py). ``KEDGE_REST_URL=http://host:8082 KEDGE_REST_TOPIC=t pytest
+folder (see lab/services/rest_proxies.py). ``KEDGE_REST_URL=http://host:8082 KEDGE_REST_TOPIC=t pytest
 tests/contract`` asks a running proxy instead; the topic needs two partitions or more. ``KEDGE_REST_URL_2`` adds a
 second proxy of the same cluster, ``KEDGE_REST_DISTRIBUTION`` says what it is (confluent unless it is said). Tests
 that start, stop or configure a process run against the sandbox only.
@@ -19,14 +19,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from local.services.brokers import Broker, running_broker
-from local.services.rest_proxies import (
-    RunningProxy,
-    VendorArchive,
-    running_proxy,
-    unpack,
-    vendor_archives,
-)
+from lab.services.brokers import Broker, running_broker
+from lab.services.rest_proxies import RunningProxy, VendorArchive, running_proxy, unpack, vendor_archives
 from tests.awaiting import await_that
 from tests.contract.answers import ANSWERS, Answers
 from tests.contract.rest_client import Consumer, produce

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import httpx
 
-from control.rendering import render_settings
-from local.services.rest_proxies import running_proxy
-from sizing.plan import make_plan
+from kedge.deploy.rendering import render_settings
+from kedge.services.planning import make_plan
+from lab.services.rest_proxies import running_proxy
 from tests.contract.rest_client import produce
 from tests.rest_inventories import rest
 

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
-from local.services.brokers import Broker
-from local.services.rest_proxies import RunningProxy, launch, running_proxy
+from lab.services.brokers import Broker
+from lab.services.rest_proxies import RunningProxy, launch, running_proxy
 from tests.awaiting import await_that
 from tests.contract.rest_client import BINARY, Consumer, b64, offsets, produce
 

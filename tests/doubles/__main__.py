@@ -16,12 +16,12 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
-from local import unpacking
-from local.services.rest_proxies import unpack, vendor_archives
+from kedge.setup import unpacking
+from lab.services.rest_proxies import unpack, vendor_archives
 
 _HERE: Final = Path(__file__).parent
 _SANDBOX: Final = (
-    _HERE.parents[1] / "local" / "services" / "sandbox_rest" / "target" / "sandbox-rest-1.0.0.tar.gz"
+    _HERE.parents[1] / "lab" / "services" / "sandbox_rest" / "target" / "sandbox-rest-1.0.0.tar.gz"
 )
 _FILES: Final = _HERE / "files"
 _MAPR: Final = "opt/mapr/kafka-rest/kafka-rest-5.1.2"

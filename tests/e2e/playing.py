@@ -60,7 +60,7 @@ def recap(output: str) -> dict[str, dict[str, int]]:
 def local_fleet(action: str, inventory: str) -> None:
     """Have the nodes of an inventory up, or down."""
     subprocess.run(
-        [sys.executable, "-m", "local.fleet", action, "--inventory", inventory], cwd=ROOT, check=True
+        [sys.executable, "-m", "lab.fleet", action, "--inventory", inventory], cwd=ROOT, check=True
     )
 
 

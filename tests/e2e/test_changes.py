@@ -112,7 +112,7 @@ def test_an_instance_that_is_down_restarts_first_without_a_failed_request() -> N
 
 
 def test_a_node_restarts_for_a_boot_without_a_failed_request() -> None:
-    command = [sys.executable, "-m", "local.fleet", "restart"]
+    command = [sys.executable, "-m", "lab.fleet", "restart"]
     boot = ("-e", json.dumps({"reboot_command": command}), "--limit", "localhost,rest1")
     began = on_node("kedge", "rest1", "stat -c %Y /proc/1")
     with asking(BALANCER, LOGIN) as answers:

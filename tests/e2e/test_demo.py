@@ -32,7 +32,7 @@ def demo() -> Iterator[subprocess.CompletedProcess[str]]:
     try:
         with (ROOT / "runs" / "demo.log").open("w+", encoding="utf-8") as log:
             done = subprocess.run(
-                [sys.executable, "-m", "local.demo", "--load=20000"],
+                [sys.executable, "-m", "lab.demo", "--load=20000"],
                 cwd=ROOT,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -17,7 +17,7 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from bench.mirror.run import held as offsets_of
+from lab.bench.mirror.run import held as offsets_of
 from tests.awaiting import await_that
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,11 +43,11 @@ def run(*command: str, status: int = 0) -> str:
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[None]:
     try:
-        run(sys.executable, "-m", "local.fleet", "up", "--inventory", INVENTORY)
+        run(sys.executable, "-m", "lab.fleet", "up", "--inventory", INVENTORY)
         run(PLAYBOOK, "-i", INVENTORY, "deploy.yml")
         yield
     finally:
-        run(sys.executable, "-m", "local.fleet", "down", "--inventory", INVENTORY)
+        run(sys.executable, "-m", "lab.fleet", "down", "--inventory", INVENTORY)
 
 
 def verified(restarts: int, **extra: Any) -> dict[str, Any]:
@@ -116,15 +116,15 @@ def test_four_processes_were_restarted_one_at_a_time(verdicts: dict[str, Any]) -
 def test_the_plan_shows_what_the_measurement_would_change(verdicts: dict[str, Any]) -> None:
     assert check(verdicts, "mirror")["recommendations"]
     file = RUN / "report" / "recommendations.yml"
-    shown = run(sys.executable, "-m", "sizing", "--inventory", INVENTORY, "-e", f"@{file}")
+    shown = run(sys.executable, "-m", "kedge", "plan", "--inventory", INVENTORY, "-e", f"@{file}")
     assert "mirror_maker_flows.leaf-agg.fill_ms_p95: not set -> " in shown
 
 
 def test_the_link_is_set_while_the_fleet_runs(fleet: None) -> None:
     del fleet
-    said = run(sys.executable, "-m", "local.fleet.link", "--inventory", INVENTORY, "--round-trip-ms", "120")
+    said = run(sys.executable, "-m", "lab.fleet.link", "--inventory", INVENTORY, "--round-trip-ms", "120")
     assert "round trip 120 ms" in said or "delay 60ms" in said
-    run(sys.executable, "-m", "local.fleet.link", "--inventory", INVENTORY, "--round-trip-ms", "60")
+    run(sys.executable, "-m", "lab.fleet.link", "--inventory", INVENTORY, "--round-trip-ms", "60")
 
 
 def test_a_second_deploy_changes_nothing(verdicts: dict[str, Any]) -> None:

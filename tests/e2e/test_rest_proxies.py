@@ -20,7 +20,7 @@ import yaml
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
-from local.fleet.engine import find_engine
+from lab.fleet.engine import find_engine
 from tests.awaiting import await_that
 from tests.e2e.playing import local_fleet, on_node, play
 from tests.kafka.loads import LoadRun, kill_quietly
@@ -65,7 +65,7 @@ def deployed() -> Iterator[None]:
 def certificates(deployed: None) -> Path:
     del deployed
     folder = ROOT / ".cache" / "fleet" / "kedge-e2e-rest" / "certificates"
-    done = play("local/fleet/certificates.yml", "-e", f"certificates={folder}", inventory=INVENTORY)
+    done = play("lab/fleet/certificates.yml", "-e", f"certificates={folder}", inventory=INVENTORY)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 

@@ -88,7 +88,7 @@ def test_a_host_set_up_by_hand_is_reviewed_and_planned_and_left_as_it_is(tmp_pat
         assert "did you mean producer.acks?" in report
         assert "orders.properties:8" in report
     planned = subprocess.run(
-        [sys.executable, "-m", "sizing", "-i", str(found / "inventory")],
+        [sys.executable, "-m", "kedge", "plan", "-i", str(found / "inventory")],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from local.fleet.engine import find_engine
+from lab.fleet.engine import find_engine
 from tests.awaiting import await_that
 from tests.e2e.playing import ROOT, begin, local_fleet, on_node, play, recap
 
@@ -91,7 +91,7 @@ def watch_commands(found: set[str], ended: threading.Event) -> None:
 
 
 def certify(*options: str) -> None:
-    done = play("local/fleet/certificates.yml", *options, inventory=INVENTORY)
+    done = play("lab/fleet/certificates.yml", *options, inventory=INVENTORY)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sizing.topics.partition_count import partitions_needed
+from kedge.services.topics.partition_count import partitions_needed
 from tests.e2e.playing import ROOT, local_fleet, play
 from tests.kafka.loads import LoadRun
 from verify.addresses import find

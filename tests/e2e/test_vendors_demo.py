@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from local.services.rest_proxies import VendorArchive
+from lab.services.rest_proxies import VendorArchive
 from tests.e2e.playing import ROOT, local_fleet
 
 RUN = ROOT / "runs" / "latest"
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.fleet, pytest.mark.long, pytest.mark.timeout(1500)]
 
 def test_the_demo_passes_with_a_vendors_proxy_and_the_report_names_it(vendor: VendorArchive) -> None:
     asked = {"distribution": vendor.distribution, "version": vendor.version, "archive": vendor.file}
-    command = [sys.executable, "-m", "local.demo", *(f"--{key}={value}" for key, value in asked.items())]
+    command = [sys.executable, "-m", "lab.demo", *(f"--{key}={value}" for key, value in asked.items())]
     try:
         done = subprocess.run(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False

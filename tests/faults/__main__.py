@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from evidence.levels import Levels
+from kedge.evidence.levels import Levels
 from spark_checks.engine import session
 from spark_checks.job import audit
 from tests.faults.audited import Mixture, Outcome, audited

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
+from kedge.evidence.levels import Levels
 from spark_checks.checks import latency, spread
 from spark_checks.delivery import check as delivery
 from spark_checks.engine.anomalies import showing

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
-from evidence.listing import files_of
-from evidence.record import decode as identity
-from evidence.record import run_tag
-from evidence.writing import rows_to_columns, write_table
+from kedge.evidence.listing import files_of
+from kedge.evidence.record import decode as identity
+from kedge.evidence.record import run_tag
+from kedge.evidence.writing import rows_to_columns, write_table
 from spark_checks.topics import TopicRangeShare, decoded
 from tests.faults.made import (
     KEYS,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from evidence.record import encode, run_tag
+from kedge.evidence.record import encode, run_tag
 
 RUN_ID: Final = "faults"
 #: 2025-01-01T00:00:00Z, microseconds.

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
+from kedge.evidence.levels import Levels
 from spark_checks.engine.readers import open_evidence
 from spark_checks.job import Audit, audit
 from spark_checks.registry import needs

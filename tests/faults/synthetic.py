@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evidence.listing import OF_TOPICS, files_of, note, writer_of
-from evidence.tables import arrow_schema
+from kedge.evidence.listing import OF_TOPICS, files_of, note, writer_of
+from kedge.evidence.tables import arrow_schema
 
 #: 2025-01-01T00:00:00Z, the begin of every made-up run, microseconds.
 STARTED_US: Final = 1_735_689_600_000_000

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
+from kedge.evidence.levels import Levels
 from spark_checks.job import Audit, audit
 from tests.faults.parts import misjudged, parts, unnoticed, without
 from tests.faults.synthetic import write_evidence

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from local.services.broker_cluster import BrokerNode as CrashableBroker
-from local.services.broker_cluster import running_nodes
+from lab.services.broker_cluster import BrokerNode as CrashableBroker
+from lab.services.broker_cluster import running_nodes
 
 __all__ = ["CrashableBroker", "crashable_broker"]
 

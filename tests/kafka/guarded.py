@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from local.services.brokers import free_ports, running_broker
+from lab.services.brokers import free_ports, running_broker
 
 _USER: Final = "kedge"
 _PASSWORD: Final = "right"

@@ -14,8 +14,8 @@ import psutil
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 
-from evidence.record import decode, run_tag
-from evidence.tables import arrow_schema
+from kedge.evidence.record import decode, run_tag
+from kedge.evidence.tables import arrow_schema
 from tests.awaiting import WAIT_S, await_that
 
 ROOT = Path(__file__).parents[2]

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench.mirror.cases import planned
-from local.fleet import toxiproxy
-from local.fleet.toxiproxy import Toxiproxy, Way
-from local.services.broker_cluster import BrokerNode, running_nodes
-from local.services.brokers import Broker, free_ports, kafka_jars, running_broker
-from local.services.mirrors import CLASSIC_JARS, has_jars, start_classic, start_mm2
-from sizing.plan import make_plan
+from kedge.services.planning import make_plan
+from lab.bench.mirror.cases import planned
+from lab.fleet import toxiproxy
+from lab.fleet.toxiproxy import Toxiproxy, Way
+from lab.services.broker_cluster import BrokerNode, running_nodes
+from lab.services.brokers import Broker, free_ports, kafka_jars, running_broker
+from lab.services.mirrors import CLASSIC_JARS, has_jars, start_classic, start_mm2
 from tests.awaiting import await_that
 from tests.kafka.loads import ROOT
 from tests.planned import instances, mirrors

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from control.rendering import render_instance, secrets_of
-from local.services.brokers import end_process
+from kedge.deploy.rendering import render_instance, secrets_of
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.secrets import seal
+from kedge.services.planning import make_plan
+from lab.services.brokers import end_process
 from plugins.modules.kedge_release import filled
-from sizing.core.inventory import Inventory
-from sizing.inventory.secrets import seal
-from sizing.plan import make_plan
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from local.services.brokers import Broker, free_ports, running_broker
-from sizing.core.plan import PlannedInstance
-from sizing.inventory.security import Security, librdkafka
+from kedge.plan.inventory.security import Security, librdkafka
+from kedge.plan.plan import PlannedInstance
+from lab.services.brokers import Broker, free_ports, running_broker
 from tests.kafka.certificates import make_authority, make_certificate, make_store
 from tests.kafka.tokens import token_endpoint
 from tests.planned import CLUSTERS

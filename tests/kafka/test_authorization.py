@@ -18,11 +18,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from control.kafka_admin import logs_in
-from local.services.brokers import free_ports, log_tail
-from sizing.core.inventory import Inventory
-from sizing.inventory.clusters import clusters
-from sizing.rights import rights_of
+from kedge.deploy.kafka_admin import logs_in
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.clusters import clusters
+from kedge.services.rights import rights_of
+from lab.services.brokers import free_ports, log_tail
 from tests.awaiting import await_that
 from tests.kafka.certificates import make_authority, make_certificate
 from tests.kafka.modules import run_module

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from control.planned_probes import balancer_probe
-from local.services.brokers import free_ports
-from local.services.rest_proxies import VendorArchive, running_proxy, unpack, vendor_archives
+from kedge.deploy.planned_probes import balancer_probe
+from kedge.plan.hosts import Inventory
+from kedge.services.planning import make_plan
+from lab.services.brokers import free_ports
+from lab.services.rest_proxies import VendorArchive, running_proxy, unpack, vendor_archives
 from plugins.module_utils.probes import PROBES
-from sizing.core.inventory import Inventory
-from sizing.plan import make_plan
 from tests.awaiting import await_that
 from tests.balancers import HAPROXY, Running, files_of, placed, planned_balancer, running
 from tests.kafka.certificates import make_authority, make_certificate

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.mirror.__main__ import main
-from local.services.brokers import kafka_jars
-from local.services.mirrors import CLASSIC_JARS, has_jars
+from lab.bench.mirror.__main__ import main
+from lab.services.brokers import kafka_jars
+from lab.services.mirrors import CLASSIC_JARS, has_jars
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from bench.rebalance.trial import PROTOCOLS
+from lab.bench.rebalance.trial import PROTOCOLS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,7 +25,17 @@ pytestmark = [
 def test_each_protocol_is_told_from_the_others_by_what_it_takes_away(tmp_path: Path) -> None:
     runs, out = tmp_path / "runs", tmp_path / "out"
     # In a process of its own, as a person has it: its clients' threads may still wait for the broker that is gone.
-    command = [sys.executable, "-m", "bench.rebalance", "--members", "2", "--restarts", "1", "--pause", "4"]
+    command = [
+        sys.executable,
+        "-m",
+        "lab.bench.rebalance",
+        "--members",
+        "2",
+        "--restarts",
+        "1",
+        "--pause",
+        "4",
+    ]
     done = subprocess.run(
         [*command, "--runs", str(runs), "--out", str(out)],
         cwd=ROOT,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.streams.__main__ import main
-from local.services.application import SAMPLE_JAR
-from local.services.brokers import kafka_jars
+from lab.bench.streams.__main__ import main
+from lab.services.application import SAMPLE_JAR
+from lab.services.brokers import kafka_jars
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 

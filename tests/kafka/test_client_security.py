@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from control.kafka_admin import RefusedError, admin, logs_in
-from local.services.application import SAMPLE_JAR, ApplicationInstance, running_application
-from local.services.brokers import free_ports, log_tail
-from local.services.rest_proxies import running_proxy, unpack
-from sizing.core.inventory import Inventory
-from sizing.inventory.security import Security, librdkafka
-from sizing.plan import make_plan
+from kedge.deploy.kafka_admin import RefusedError, admin, logs_in
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.security import Security, librdkafka
+from kedge.services.planning import make_plan
+from lab.services.application import SAMPLE_JAR, ApplicationInstance, running_application
+from lab.services.brokers import free_ports, log_tail
+from lab.services.rest_proxies import running_proxy, unpack
 from tests.awaiting import await_that
 from tests.kafka.certificates import make_authority, make_certificate
 from tests.kafka.loads import LoadRun, assert_ledger_is_true

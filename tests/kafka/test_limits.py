@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from sizing.topics.cluster_limits import LEADERS_WARNING
+from kedge.services.topics.cluster_limits import LEADERS_WARNING
 from tests.kafka.crashable import CrashableBroker
 from verify.limits import COMMAND, broker_uses, main
 

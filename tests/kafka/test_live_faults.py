@@ -21,12 +21,12 @@ from urllib.parse import urlsplit
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.rebalance.trial import name_groups, start_member
-from evidence.load_options import read_load
-from evidence.writing import rows_to_columns, write_json, write_table
-from local.services.broker_cluster import BrokerNode, running_nodes
-from local.services.brokers import end_process
-from local.services.rest_proxies import RunningProxy, launch, running_proxy, unpack
+from kedge.evidence.load_options import read_load
+from kedge.evidence.writing import rows_to_columns, write_json, write_table
+from lab.bench.rebalance.trial import name_groups, start_member
+from lab.services.broker_cluster import BrokerNode, running_nodes
+from lab.services.brokers import end_process
+from lab.services.rest_proxies import RunningProxy, launch, running_proxy, unpack
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.forwarder import forwarder_in_place_of_haproxy

@@ -14,9 +14,9 @@ import pytest
 import yaml
 from confluent_kafka.admin import AdminClient
 
-from local.services.brokers import free_ports
-from sizing.plan import make_plan
-from sizing.topics.partition_count import partitions_needed
+from kedge.services.planning import make_plan
+from kedge.services.topics.partition_count import partitions_needed
+from lab.services.brokers import free_ports
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.guarded import GuardedBroker

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from confluent_kafka import Producer
 
-from bench.mirror.batches import Batches, batches_of
+from lab.bench.mirror.batches import Batches, batches_of
 from tests.awaiting import await_that
 from tests.kafka.mirror_site import Site, await_all, copies, held, in_order, site
 

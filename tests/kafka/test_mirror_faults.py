@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from local.services.brokers import log_tail
+from lab.services.brokers import log_tail
 from tests.awaiting import await_that
 from tests.kafka.mirror_site import PARTITIONS, Site, Writer, audited, await_all, held, read, site
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from local.services.brokers import Broker, log_tail, running_broker
-from local.services.mirrors import CLASSIC_JARS, MM2_JARS, has_jars, start_classic, start_mm2
-from sizing.inventory.security import ALLOWED
-from sizing.plan import make_plan
+from kedge.plan.inventory.security import ALLOWED
+from kedge.services.planning import make_plan
+from lab.services.brokers import Broker, log_tail, running_broker
+from lab.services.mirrors import CLASSIC_JARS, MM2_JARS, has_jars, start_classic, start_mm2
 from tests.awaiting import await_that
 from tests.kafka.mirror_site import held
 from tests.kafka.secured_site import Site, secured_site, written

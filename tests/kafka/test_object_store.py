@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from local.paths import jar_folder
-from local.services import minio
-from local.services.brokers import free_ports
-from local.services.minio import ObjectStore
-from local.setup.targets import S3A
+from kedge.setup.paths import jar_folder
+from kedge.setup.targets import S3A
+from lab.services import minio
+from lab.services.brokers import free_ports
+from lab.services.minio import ObjectStore
 from tests.kafka.loads import ROOT, LoadRun
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(300)]

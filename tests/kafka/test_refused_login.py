@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from control.kafka_admin import admin
-from evidence.load_options import LoadError, LoadSpec
+from kedge.deploy.kafka_admin import admin
+from kedge.evidence.load_options import LoadError, LoadSpec
 from tests.kafka.guarded import GuardedBroker
 from tests.kafka.modules import run_module
 from verify.addresses import ClusterAccess

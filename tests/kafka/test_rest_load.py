@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from local.services.rest_proxies import RunningProxy, running_proxy, unpack
+from lab.services.rest_proxies import RunningProxy, running_proxy, unpack
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker

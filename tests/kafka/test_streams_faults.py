@@ -15,14 +15,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from local.services.application import (
-    SAMPLE_JAR,
-    ApplicationInstance,
-    StartedApplication,
-    running_application,
-)
-from sizing.core.plan import PlannedInstance
-from sizing.plan import make_plan
+from kedge.plan.plan import PlannedInstance
+from kedge.services.planning import make_plan
+from lab.services.application import SAMPLE_JAR, ApplicationInstance, StartedApplication, running_application
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
 from tests.planned import instances, streams

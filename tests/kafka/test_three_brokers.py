@@ -14,10 +14,10 @@ import pytest
 import yaml
 from confluent_kafka.admin import AdminClient
 
-from bench.clients.cases import losses, producers
-from bench.clients.driver import Driver, running_driver
-from bench.clients.phases import Bench, consumed, lost, produced, with_topic
-from local.services.broker_cluster import BrokerNode, running_nodes
+from lab.bench.clients.cases import losses, producers
+from lab.bench.clients.driver import Driver, running_driver
+from lab.bench.clients.phases import Bench, consumed, lost, produced, with_topic
+from lab.services.broker_cluster import BrokerNode, running_nodes
 from tests.awaiting import await_that
 from tests.kafka.loads import ROOT
 from tests.kafka.modules import run_module

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from control.kafka_admin import logs_in
+from kedge.deploy.kafka_admin import logs_in
 from tests.kafka.guarded import GuardedBroker
 from tests.kafka.modules import run_module
 

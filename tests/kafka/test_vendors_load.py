@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from local.services.rest_proxies import VendorArchive, running_proxy, unpack
-from sizing.rest.distributions import DISTRIBUTIONS
+from kedge.services.rest.distributions import DISTRIBUTIONS
+from lab.services.rest_proxies import VendorArchive, running_proxy, unpack
 from tests.contract.answers import ANSWERS
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.loads import LoadRun, assert_ledger_is_true

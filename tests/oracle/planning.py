@@ -9,8 +9,8 @@ import json
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sizing.core.inventory import Inventory
-from sizing.plan import make_plan
+from kedge.plan.hosts import Inventory
+from kedge.services.planning import make_plan
 
 Plan = dict[str, Any]
 

@@ -20,10 +20,10 @@ from typing import Any, NoReturn
 import httpx
 import pytest
 
-from control.rendering import render_instance
+from kedge.deploy.rendering import render_instance
+from kedge.services.planning import make_plan
 from plugins.module_utils.haproxy import former_workers, in_flight, worker
 from plugins.modules.haproxy_drain import await_up
-from sizing.plan import make_plan
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
 from tests.balancers import Running, answers

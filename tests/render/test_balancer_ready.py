@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from control.planned_probes import balancer_probe
-from control.rendering import parts_of
+from kedge.deploy.planned_probes import balancer_probe
+from kedge.deploy.rendering import parts_of
+from kedge.services.balancer.security import FOLDER, token
+from kedge.services.planning import make_plan
 from plugins.module_utils import probes
 from plugins.module_utils.haproxy import worker
 from plugins.module_utils.haproxy_trial import refusal
-from sizing.balancer.security import FOLDER, token
-from sizing.plan import make_plan
 from tests.awaiting import await_that
 from tests.balancers import (
     Speech,

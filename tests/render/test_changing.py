@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from kedge.services.planning import make_plan
 from plugins.module_utils.haproxy import keep_down, servers
 from plugins.module_utils.haproxy_trial import refusal, unseen
 from plugins.modules import kedge_instance
-from sizing.plan import make_plan
 from tests.awaiting import await_that
 from tests.balancers import (
     Running,

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from control.deploy_steps import Step, steps
+from kedge.deploy.deploy_steps import Step, steps
 from plugins.module_utils.haproxy import servers, taken_out
 from plugins.module_utils.haproxy_trial import refusal
 from plugins.modules import haproxy_compare, haproxy_drain

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from control.drift import (
+from kedge.deploy.drift import (
     change,
     changes_line,
     describe,
@@ -18,7 +18,7 @@ from control.drift import (
     unknown_of,
     would_change,
 )
-from control.rendering import render, render_settings
+from kedge.deploy.rendering import render, render_settings
 
 PATH = "kafka-rest.properties"
 

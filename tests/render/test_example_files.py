@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from control.rendering import package_links, render_instance, render_settings
-from sizing.core.inventory import Inventory
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.services import SERVICES
+from kedge.deploy.rendering import package_links, render_instance, render_settings
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.reading import read_inventory
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ["example", "mapr", "local"]
@@ -87,7 +87,7 @@ def test_every_file_renders_with_a_reason_above_each_key(name: str) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_setting_has_rule_reason_and_source(name: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "sizing", "--inventory", f"inventories/{name}", "--format", "json"],
+        [sys.executable, "-m", "kedge", "plan", "--inventory", f"inventories/{name}", "--format", "json"],
         cwd=ROOT,
         capture_output=True,
         text=True,

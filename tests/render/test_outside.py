@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from evidence.release import VERSION
-from local.problem import Problem
-from local.release import release
+from kedge.evidence.release import VERSION
+from kedge.setup.problem import Problem
+from lab.release import release
 from tests.outside import PAGE, ROOT, configuration, git, repository, shell
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def test_the_plan_is_made_from_a_folder_that_holds_nothing_of_kedge(outside: Pat
 
 
 def test_the_plan_of_the_old_kedge_is_compared_with_that_of_the_new_one(outside: Path) -> None:
-    keep, compare = (line for line in UPGRADE.splitlines() if "-m sizing" in line)
+    keep, compare = (line for line in UPGRADE.splitlines() if "kedge plan" in line)
     assert shell(outside, keep).returncode == 0
     done = shell(outside, compare)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sizing.plan import make_plan
+from kedge.services.planning import make_plan
 from tests.rest_inventories import of_rule, rest
 from tests.roles import ROOT, play_role
 

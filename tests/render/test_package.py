@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kedge.services.planning import make_plan
 from plugins.filter.kedge import package_versions
-from sizing.plan import make_plan
 from tests.rest_inventories import of_rule, rest
 from tests.roles import play_role
 

@@ -1,4 +1,4 @@
-"""python -m sizing --against: what changes since a plan or a commit, and whose change it is."""
+"""kedge plan --against: what changes since a plan or a commit, and whose change it is."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from evidence.documents import Plan
-from evidence.release import PLAN_SCHEMA, VERSION
-from sizing.__main__ import main
-from sizing.core import rules
-from sizing.core.findings import Finding
-from sizing.core.plan import Plan as Planned
-from sizing.plan_difference import PlanChange, shown
-from sizing.plan_markdown import markdown
+from kedge.evidence.documents import Plan
+from kedge.evidence.release import PLAN_SCHEMA, VERSION
+from kedge.plan import rules
+from kedge.plan.difference import PlanChange, shown
+from kedge.plan.findings import Finding
+from kedge.plan.markdown import markdown
+from kedge.plan.plan import Plan as Planned
+from kedge.plan_command import main
 from tests.render.test_plan_command import REST
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,4 +1,4 @@
-"""python -m sizing: what its exit status says, and that it prints no secret."""
+"""kedge plan: what its exit status says, and that it prints no secret."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sizing.__main__ import main
+from kedge.plan_command import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -190,7 +190,7 @@ def test_a_difference_of_a_plan_with_errors_is_not_shown_but_these_are(inventory
 
 @pytest.mark.process
 def test_an_inventory_that_is_not_there_ends_the_process_with_2(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "sizing", "-i", str(tmp_path / "none")]
+    argv = [sys.executable, "-m", "kedge", "plan", "-i", str(tmp_path / "none")]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "no such inventory" in done.stderr

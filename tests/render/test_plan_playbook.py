@@ -124,7 +124,7 @@ def test_the_plan_is_that_of_the_command(inventory: Path) -> None:
     inventory.write_text(inventory.read_text().replace("  children:\n", with_group, 1))
     done = play(inventory, "-e", "plan_diff=false")
     command = subprocess.run(
-        [sys.executable, "-m", "sizing", "-i", str(inventory)],
+        [sys.executable, "-m", "kedge", "plan", "-i", str(inventory)],
         cwd=ROOT,
         capture_output=True,
         text=True,

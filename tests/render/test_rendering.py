@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.rendering import render, render_instance, render_settings
+from kedge.deploy.rendering import render, render_instance, render_settings
 
 
 def setting(key: str, value: str, file: str = "/etc/kafka-rest/8082/kafka-rest.properties") -> dict[str, Any]:

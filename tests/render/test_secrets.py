@@ -15,22 +15,22 @@ from typing import Any
 import pytest
 from ansible.parsing.vault import VaultLib, VaultSecret
 
-from control import kafka_admin
-from control.load_spec import load_spec
-from control.rendering import render_instance, secrets_of
-from evidence.secrets import SecretsError, from_environment, merged
+from kedge.deploy import kafka_admin
+from kedge.deploy.load_spec import load_spec
+from kedge.deploy.rendering import render_instance, secrets_of
+from kedge.evidence.secrets import SecretsError, from_environment, merged
+from kedge.plan.inventory.clusters import clusters
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.inventory.secrets import private, public, seal
+from kedge.plan.inventory.security import Security
+from kedge.plan.plan import Plan
+from kedge.plan.text import text
+from kedge.services.balancer.security import token
+from kedge.services.broker.security import scram_users
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
 from plugins.module_utils.releases import MARK, hidden
 from plugins.modules.kedge_release import filled
-from sizing.balancer.security import token
-from sizing.broker.security import scram_users
-from sizing.core.plan import Plan
-from sizing.inventory.clusters import clusters
-from sizing.inventory.reading import read_inventory
-from sizing.inventory.secrets import private, public, seal
-from sizing.inventory.security import Security
-from sizing.plan import make_plan
-from sizing.plan_text import text
-from sizing.services import SERVICES
 from verify.state.conftest import differing
 
 ROOT = Path(__file__).resolve().parents[2]

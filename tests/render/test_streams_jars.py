@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from control.jars import JarError
-from control.streams_jars import Wish, application_jars, build_kit
-from local.paths import LOCKS, cache_root
-from sizing.plan import make_plan
+from kedge.deploy.jars import JarError
+from kedge.deploy.streams_jars import Wish, application_jars, build_kit
+from kedge.services.planning import make_plan
+from kedge.setup.paths import LOCKS, cache_root
 from tests.planned import instances, streams
 
 pytestmark = pytest.mark.process

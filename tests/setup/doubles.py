@@ -13,10 +13,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.paths import PROJECT
+from kedge.setup.paths import PROJECT
 
 _JAR = b"a jar\n"
-_COPIED = ("local", "control", "requirements", "requirements.txt", "pyproject.toml")
+_COPIED = ("kedge", "lab", "requirements", "requirements.txt", "pyproject.toml")
 _HEAD = """#!/bin/sh
 PATH=/usr/bin:/bin
 name=$(basename "$0")
@@ -45,8 +45,8 @@ case "$*" in install*) for one in mmdebstrap podman; do cp {root}/shelf/$one {ro
 case "$*" in
 *dependency*) to=$(sed -n 's|.*<outputDirectory>\\(.*\\)</outputDirectory>.*|\\1|p' "$5")
     for one in one-1 two-1; do printf 'a jar\\n' > "$to/$one.jar"; done ;;
-*) mkdir -p {root}/kit/local/services/sandbox_rest/target
-    : > {root}/kit/local/services/sandbox_rest/target/sandbox-rest-1.tar.gz ;;
+*) mkdir -p {root}/kit/lab/services/sandbox_rest/target
+    : > {root}/kit/lab/services/sandbox_rest/target/sandbox-rest-1.tar.gz ;;
 esac""",
     "python": "",
     "uv": "",
@@ -119,7 +119,7 @@ _AS_ROOT = """
 import os, signal, sys
 os.geteuid = lambda: 0
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from local.setup.phases import main
+from kedge.setup.phases import main
 sys.exit(main(sys.argv[1:]))
 """
 

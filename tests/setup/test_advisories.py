@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from local.paths import PROJECT
+from kedge.setup.paths import PROJECT
 
 pytestmark = pytest.mark.long
 LOCKS = sorted(

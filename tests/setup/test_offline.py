@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from local.paths import PROJECT
-from local.setup import bundle
-from local.setup.targets import BUNDLE
+from kedge.setup import bundle
+from kedge.setup.paths import PROJECT
+from kedge.setup.targets import BUNDLE
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -60,14 +60,14 @@ def offline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
 def test_set_up_is_complete_and_leaves_nothing_of_the_bundle(offline: Callable[..., str]) -> None:
     home = Path(offline("sh", "-c", "echo ~").strip())
     assert sorted(path.name for path in (home / ".cache" / "kedge").iterdir()) == ["archives", "jars"]
-    said = offline(".venv/bin/python", "-m", "local.setup.jars", "get", *BUNDLE.jars)
+    said = offline(".venv/bin/python", "-m", "kedge.setup.jars", "get", *BUNDLE.jars)
     assert said.count(": complete, packed as ") == len(BUNDLE.jars)
     # What an audit starts Spark from, and what a load sends with.
     offline(".venv/bin/python", "-c", "import confluent_kafka, pyspark, spark_checks.job, verify.load")
 
 
 def test_inventory_is_planned(offline: Callable[..., str]) -> None:
-    assert "0 errors" in offline(".venv/bin/python", "-m", "sizing", "--inventory", EXAMPLE)
+    assert "0 errors" in offline(".venv/bin/python", "-m", "kedge", "plan", "--inventory", EXAMPLE)
     said = offline(".venv/bin/ansible-playbook", "-i", EXAMPLE, "plan.yml")
     assert "0 errors" in said
     assert "cannot be reached" in said

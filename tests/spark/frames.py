@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from evidence.run import Run
+from kedge.evidence.run import Run
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.spark_types import TABLES
 

@@ -17,9 +17,9 @@ import yaml
 from playwright.sync_api import Browser, sync_playwright
 from pyspark.sql import SparkSession
 
-from evidence.levels import DeliveryLevels, Levels
-from evidence.run import DeployedService, Machine, Subject
-from local.setup import packages as machine
+from kedge.evidence.levels import DeliveryLevels, Levels
+from kedge.evidence.run import DeployedService, Machine, Subject
+from kedge.setup import packages as machine
 from spark_checks.__main__ import main
 from spark_checks.checks import partitions
 from spark_checks.engine import session

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
-from evidence.run import Run
+from kedge.evidence.levels import Levels
+from kedge.evidence.run import Run
 from spark_checks.delivery import check as delivery
 from spark_checks.delivery.order import reordered
 from spark_checks.delivery.producer_to_topic import topic_hop

@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from evidence.record import decode as decode_value
-from evidence.record import encode, run_tag
-from evidence.run import Application, Cluster, Run, parse_run
-from local.services.brokers import running_broker
-from sizing.inventory.security import Security, librdkafka
+from kedge.evidence.record import decode as decode_value
+from kedge.evidence.record import encode, run_tag
+from kedge.evidence.run import Application, Cluster, Run, parse_run
+from kedge.plan.inventory.security import Security, librdkafka
+from lab.services.brokers import running_broker
 from spark_checks import topics
 from spark_checks.engine.files import parquet_files
 from spark_checks.ingest import client_of, ingest

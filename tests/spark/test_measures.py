@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
+from kedge.evidence.levels import Levels
 from spark_checks.checks import latency, throughput
 from spark_checks.rebalance import check as rebalance
 from spark_checks.rebalance.restarts import find_restarts

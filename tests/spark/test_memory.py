@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
-from evidence.run import Run
+from kedge.evidence.levels import Levels
+from kedge.evidence.run import Run
 from spark_checks.checks import memory
 from spark_checks.job import Audit
 from spark_checks.registry import asked

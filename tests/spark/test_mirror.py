@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
-from evidence.run import Mirror, Run
+from kedge.evidence.levels import Levels
+from kedge.evidence.run import Mirror, Run
 from spark_checks.mirror import check as mirror
 from spark_checks.mirror.parity import MirrorHop, mirror_hop
 from spark_checks.registry import asked

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
-from sizing.plan import make_plan
+from kedge.evidence.levels import Levels
+from kedge.services.planning import make_plan
 from spark_checks.job import Audit
 from spark_checks.mirror import check as mirror
 from spark_checks.mirror.batch_advice import BatchMeasurements, bound, recommendations

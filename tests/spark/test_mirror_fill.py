@@ -8,9 +8,9 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
-from evidence.run import Run
-from sizing.plan import make_plan
+from kedge.evidence.levels import Levels
+from kedge.evidence.run import Run
+from kedge.services.planning import make_plan
 from spark_checks.job import Audit
 from spark_checks.mirror import check as mirror
 from spark_checks.mirror.fill import CLASSES_MS, Fill, batches, fills

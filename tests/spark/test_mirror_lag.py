@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels, MirrorLevels
+from kedge.evidence.levels import Levels, MirrorLevels
 from spark_checks.mirror import check as mirror
 from spark_checks.mirror.check import late
 from spark_checks.mirror.lag import Lag, lags

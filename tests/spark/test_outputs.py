@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
-from evidence.run import Run
+from kedge.evidence.levels import Levels
+from kedge.evidence.run import Run
 from spark_checks.checks import outputs
 from spark_checks.registry import asked
 from tests.spark.frames import TOPIC, Row, evidence, held, run, us

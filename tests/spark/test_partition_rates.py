@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
-from evidence.writing import rows_to_columns, write_table
+from kedge.evidence.levels import Levels
+from kedge.evidence.writing import rows_to_columns, write_table
 from spark_checks.checks.partition_rates import check
 from spark_checks.engine import session
 from spark_checks.results import Result

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
+from kedge.evidence.levels import Levels
 from spark_checks.checks import broker_clocks, latency, partitions, settings
 from tests.spark.frames import Row, evidence, held, run, sent, us
 

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.errors import EvidenceError
-from evidence.levels import Levels, read_levels
+from kedge.evidence.errors import EvidenceError
+from kedge.evidence.levels import Levels, read_levels
 from spark_checks.__main__ import main
 from spark_checks.checks.latency import latencies
 from spark_checks.delivery import check as delivery

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
-from evidence.run import Run
+from kedge.evidence.levels import Levels
+from kedge.evidence.run import Run
 from spark_checks.rebalance import check as rebalance
 from tests.spark.frames import TOPIC, Row, evidence, held, run, sent, us
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.errors import EvidenceError
-from evidence.levels import Levels
-from evidence.listing import INGEST, note, writer_of
+from kedge.evidence.errors import EvidenceError
+from kedge.evidence.levels import Levels
+from kedge.evidence.listing import INGEST, note, writer_of
 from spark_checks.delivery import check as delivery
 from spark_checks.engine.readers import open_evidence
 from spark_checks.job import audit

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from evidence.levels import Levels
+from kedge.evidence.levels import Levels
 from spark_checks.checks import zombies
 from spark_checks.registry import asked
 from spark_checks.results import Result

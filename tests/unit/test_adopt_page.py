@@ -26,8 +26,8 @@ FILES = {
     "producer.properties": PRODUCER,
     "mirror.sh": MIRROR,
 }
-REVIEWS = [command for command in commands(PAGE) if "-m sizing review " in command]
-PLAN = ".venv/bin/python -m sizing -i inventories/found/inventory"
+REVIEWS = [command for command in commands(PAGE) if "kedge review " in command]
+PLAN = ".venv/bin/kedge plan -i inventories/found/inventory"
 _PLAYED = ".venv/bin/ansible-playbook -i HOSTS -i inventories/found/inventory"
 
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from control.breaking_changes import turning_tls
-from control.deploy_steps import step_lines, steps
-from control.drift import describe, lines_of
-from control.occupying import occupying
-from control.planned import adopted, planned_instances
+from kedge.deploy.breaking_changes import turning_tls
+from kedge.deploy.deploy_steps import step_lines, steps
+from kedge.deploy.drift import describe, lines_of
+from kedge.deploy.occupying import occupying
+from kedge.deploy.planned import adopted, planned_instances
+from kedge.services.planning import make_plan
 from plugins.module_utils import predecessor
 from plugins.modules import kedge_instance, kedge_occupied, kedge_release
-from sizing.plan import make_plan
 from tests.instance_units import instance_unit
 from tests.rest_inventories import of_rule, rest
 from tests.unit.test_occupied import MAIN, found, running

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from control.deploy_steps import step_lines, steps
-from control.mirror_positions import Taken, parse_position, refusal, taken
-from control.occupying import adopting_hosts, adoptions, mirrors_adopted, occupying
+from kedge.deploy.deploy_steps import step_lines, steps
+from kedge.deploy.mirror_positions import Taken, parse_position, refusal, taken
+from kedge.deploy.occupying import adopting_hosts, adoptions, mirrors_adopted, occupying
+from kedge.plan.hosts import Inventory
+from kedge.services.mirror.adopting import adopting_json
+from kedge.services.planning import make_plan
 from plugins.modules import kafka_mirror_positions, kedge_occupied, kedge_predecessor
 from plugins.modules.kafka_other_mirrors import other_mirrors
-from sizing.core.inventory import Inventory
-from sizing.mirror.adopting import adopting_json
-from sizing.plan import make_plan
 from tests.planned import METRICS, mirrors
 from tests.rest_inventories import of_rule
 

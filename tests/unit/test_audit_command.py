@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from evidence.levels import Levels
-from evidence.load_options import LoadError
-from evidence.load_state import await_phase
-from evidence.run import parse_run
-from evidence.writing import EvidenceWriter
+from kedge.evidence.levels import Levels
+from kedge.evidence.load_options import LoadError
+from kedge.evidence.load_state import await_phase
+from kedge.evidence.run import parse_run
+from kedge.evidence.writing import EvidenceWriter
 from spark_checks.__main__ import settled
 from spark_checks.job import Auditor
 from verify.audit import main, sample, warm_up

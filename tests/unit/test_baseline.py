@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from sizing.core import rules
+from kedge.plan import rules
 from tests.baseline import INVENTORIES, KEPT, ROOT, kept, planned, unnamed, version
 from tests.baseline import rules as named
 
 #: What to do about a value that is not what the last release planned.
 FIX = (
-    f"changed since {version()}: give each rule its next release in sizing/core/rules.py, and name it in "
+    f"changed since {version()}: give each rule its next release in kedge/plan/rules.py, and name it in "
     f"CHANGELOG.md under that; {version()} is released, so its plans stay as they are"
 )
 

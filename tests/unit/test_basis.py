@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import pytest
 
-from sizing.__main__ import main
-from sizing.core.inventory import Inventory
-from sizing.core.settings import Basis, Choice, Setting, Sheet, weakest
-from sizing.plan import make_plan
-from sizing.sources import keys, sources
+from kedge.plan.hosts import Inventory
+from kedge.plan.settings import Basis, Choice, Setting, Sheet, weakest
+from kedge.plan.sources import keys, sources
+from kedge.plan_command import main
+from kedge.services.planning import make_plan
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import rest
 from tests.rules import inventories

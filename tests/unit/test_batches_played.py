@@ -13,7 +13,7 @@ import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
-from bench.hosts.__main__ import ROOT, played, write_inventory
+from lab.bench.hosts.__main__ import ROOT, played, write_inventory
 from plugins.callback.kedge_inventory import with_localhost
 
 pytestmark = pytest.mark.slow

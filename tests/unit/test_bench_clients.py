@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bench.clients.__main__ import report, while_time
-from bench.clients.cases import consumers, losses, polls, producers
-from bench.clients.tables import around_median, claim, loss_table, medians, table
+from lab.bench.clients.__main__ import report, while_time
+from lab.bench.clients.cases import consumers, losses, polls, producers
+from lab.bench.clients.tables import around_median, claim, loss_table, medians, table
 
 
 def repetition(rate: float, kind: str = "FetchConsumer") -> dict[str, Any]:
@@ -103,6 +103,6 @@ def test_lost_records_are_a_row_an_acks_with_its_kills() -> None:
 
 def test_the_docs_show_the_tables_of_the_last_run() -> None:
     root = Path(__file__).resolve().parents[2]
-    result = json.loads((root / "bench/clients/results.json").read_text())
+    result = json.loads((root / "lab/bench/clients/results.json").read_text())
     rows = {line for line in report(result).splitlines() if line.startswith("|")}
     assert rows <= set((root / "docs/measurements/clients.md").read_text().splitlines())

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from bench.mirror import __main__ as module
-from bench.mirror.__main__ import kept
-from bench.mirror.batches import Batches, batches_of
-from bench.mirror.cases import CODECS, Case, all_cases, by_processes, by_transactions
-from bench.mirror.run import RequestLog, on_cores
-from bench.mirror.steady import window
-from bench.mirror.tables import interval, process_table, ratios, table
-from bench.mirror.workloads import logs, metrics
+from lab.bench.mirror import __main__ as module
+from lab.bench.mirror.__main__ import kept
+from lab.bench.mirror.batches import Batches, batches_of
+from lab.bench.mirror.cases import CODECS, Case, all_cases, by_processes, by_transactions
+from lab.bench.mirror.run import RequestLog, on_cores
+from lab.bench.mirror.steady import window
+from lab.bench.mirror.tables import interval, process_table, ratios, table
+from lab.bench.mirror.workloads import logs, metrics
 
 
 def test_requests_are_counted_from_where_the_log_was(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bench.rebalance.proxies import ROWS, _Watched, table
-from bench.rest.restarts import Group, stamped
+from lab.bench.rebalance.proxies import ROWS, _Watched, table
+from lab.bench.rest.restarts import Group, stamped
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
 from verify.watch.ownership import GroupSample

@@ -13,16 +13,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from bench.rest import producing
-from bench.rest.__main__ import PARTS, main, report
-from bench.rest.cases import Produce, variants
-from bench.rest.drive import ProxyRefusedError, produce
-from bench.rest.fleet import FleetError, Proxies, proxies
-from bench.rest.restarts import Group
-from local.setup.packages import find
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.services import SERVICES
+from kedge.plan.inventory.reading import read_inventory
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
+from kedge.setup.packages import find
+from lab.bench.rest import producing
+from lab.bench.rest.__main__ import PARTS, main, report
+from lab.bench.rest.cases import Produce, variants
+from lab.bench.rest.drive import ProxyRefusedError, produce
+from lab.bench.rest.fleet import FleetError, Proxies, proxies
+from lab.bench.rest.restarts import Group
 from tests.answering import JsonHandler
 
 OFFSET: dict[str, Any] = {"partition": 0, "offset": 1, "error_code": None}
@@ -116,7 +116,7 @@ def test_a_proxy_that_refuses_while_it_warms_up_gets_one_line(
     monkeypatch.setattr(producing, "produce", refused)
     monkeypatch.setattr(producing, "_PARTS", {"producer": (lambda _: variants, ("by_100",))})
     assert producing.main(["archive.tar.gz", "producer"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == "bench.rest.producing: http://x: HTTP 503"
+    assert capsys.readouterr().err.splitlines()[-1] == "lab.bench.rest.producing: http://x: HTTP 503"
 
 
 @pytest.mark.process
@@ -139,11 +139,11 @@ def test_each_part_has_its_figures_and_one_that_fails_costs_no_other(
             raise FleetError("deploy.yml failed: because")
         return fleet
 
-    monkeypatch.setattr("bench.rest.__main__.proxies", lambda *_: fleet)
-    monkeypatch.setattr("bench.rest.__main__.deployed", deploy)
-    monkeypatch.setattr("bench.rest.__main__.put_back", contextlib.nullcontext)
-    monkeypatch.setattr("bench.rest.__main__.end", lambda *_: None)
-    monkeypatch.setattr("bench.rest.__main__._AFTER_TERM_S", 0.1)
+    monkeypatch.setattr("lab.bench.rest.__main__.proxies", lambda *_: fleet)
+    monkeypatch.setattr("lab.bench.rest.__main__.deployed", deploy)
+    monkeypatch.setattr("lab.bench.rest.__main__.put_back", contextlib.nullcontext)
+    monkeypatch.setattr("lab.bench.rest.__main__.end", lambda *_: None)
+    monkeypatch.setattr("lab.bench.rest.__main__._AFTER_TERM_S", 0.1)
     short = ["--repetitions", "1", "--seconds", "0.5", "--warm-up", "0.5", "--out", str(tmp_path)]
     parts = ["split", "advice", "restarts"]
     assert main(["--inventory", "anywhere", "--parts", *parts, *short]) == 1

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bench.streams import cases
-from bench.streams.__main__ import plan_figures, summary
-from bench.streams.figures import knee, memory, percentiles, rate
-from bench.streams.plot import figure
+from lab.bench.streams import cases
+from lab.bench.streams.__main__ import plan_figures, summary
+from lab.bench.streams.figures import knee, memory, percentiles, rate
+from lab.bench.streams.plot import figure
 
 MIB = 1 << 20
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from bench.rest.drive import ProxyRefusedError
-from bench.rest.fleet import FleetError, Proxies
-from bench.turns import Measured, TurnError, steady, take_turns
-from bench.worth import __main__ as worth
-from bench.worth import fleet as on_fleet
-from bench.worth.classes import CLASSES, variables
-from bench.worth.table import reports, tables, worse, written
-from comparison.figures import collapsed, compare
-from comparison.table import as_json, from_json
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.services import SERVICES
+from kedge.plan.inventory.reading import read_inventory
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
+from kedge.trials.figures import collapsed, compare
+from kedge.trials.table import as_json, from_json
+from lab.bench.rest.drive import ProxyRefusedError
+from lab.bench.rest.fleet import FleetError, Proxies
+from lab.bench.turns import Measured, TurnError, steady, take_turns
+from lab.bench.worth import __main__ as worth
+from lab.bench.worth import fleet as on_fleet
+from lab.bench.worth.classes import CLASSES, variables
+from lab.bench.worth.table import reports, tables, worse, written
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = ROOT / "inventories/local"
@@ -218,7 +218,7 @@ def test_a_plan_that_is_worse_somewhere_fails_and_so_does_a_class_without_figure
 
 def test_the_page_has_the_tables_of_the_reports() -> None:
     page = (ROOT / "docs/measurements/worth.md").read_text()
-    assert written(page, reports(ROOT / "bench/worth/reports")) == page
+    assert written(page, reports(ROOT / "lab/bench/worth/reports")) == page
 
 
 def test_a_figure_is_the_same_after_it_was_kept() -> None:

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from border import table
-from border.load_generator import FILE_BYTES, LINE_BYTES, take_files
-from border.untrusted import UntrustedError
-from control.generator_bundle import code
-from evidence.load_options import LoadError
-from evidence.tables import arrow_schema
-from evidence.writing import to_table
+from kedge.deploy.generator_bundle import code
+from kedge.evidence.border import table
+from kedge.evidence.border.load_generator import FILE_BYTES, LINE_BYTES, take_files
+from kedge.evidence.border.untrusted import UntrustedError
+from kedge.evidence.load_options import LoadError
+from kedge.evidence.tables import arrow_schema
+from kedge.evidence.writing import to_table
 from tests.awaiting import await_that
 from tests.hostile_agent import NAME, OVER, ROW, Agents, answering, file, line, load
 from verify.collect.hosts import read_access
@@ -227,7 +227,7 @@ def test_what_crashes_or_uses_up_a_reader_is_the_readers_own_process(tmp_path: P
     huge = to_table(arrow_schema("ledger"), {**GOOD, "seq": list(range(table.ROWS + 1))})
     pq.write_table(huge, tmp_path / "x.parquet")
     done = subprocess.run(
-        [sys.executable, "-m", "border.table", str(tmp_path)],
+        [sys.executable, "-m", "kedge.evidence.border.table", str(tmp_path)],
         input=json.dumps(wanted),
         capture_output=True,
         text=True,

@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from border.host_output import LINE_BYTES, lines, machine, nanoseconds, output, sample
-from border.untrusted import UntrustedError, count, shown
+from kedge.evidence.border.host_output import LINE_BYTES, lines, machine, nanoseconds, output, sample
+from kedge.evidence.border.untrusted import UntrustedError, count, shown
 from tests.hostile_ssh import Answer, ssh_host
 from tests.unit.test_load_collect import GC_LINES, PROPERTIES, TEN, plan, setting, told
 from tests.unit.test_watch_hosts import UNITS, line
@@ -61,7 +61,7 @@ def silent(_command: str) -> tuple[Iterator[bytes], int]:
 def test_a_host_that_answers_something_else_is_one_line_and_the_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, why: str
 ) -> None:
-    monkeypatch.setattr("border.host_output.output.__defaults__", (1_000,))
+    monkeypatch.setattr("kedge.evidence.border.host_output.output.__defaults__", (1_000,))
     with ExitStack() as stack:
         bad = stack.enter_context(ssh_host("bad", tmp_path, answer))
         good = stack.enter_context(ssh_host("good", tmp_path, honest))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from border.instances import former, staged
-from border.untrusted import UntrustedError
+from kedge.evidence.border.instances import former, staged
+from kedge.evidence.border.untrusted import UntrustedError
 from tests.roles import ROOT, play_here
 
 STAGED: dict[str, Any] = {

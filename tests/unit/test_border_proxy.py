@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from border.proxy import instance, may_log_in, offsets, origin, place, records, refusal
-from border.untrusted import UntrustedError
-from control.load_spec import load_spec
-from evidence.load_options import RestLoad
+from kedge.deploy.load_spec import load_spec
+from kedge.evidence.border.proxy import instance, may_log_in, offsets, origin, place, records, refusal
+from kedge.evidence.border.untrusted import UntrustedError
+from kedge.evidence.load_options import RestLoad
 from tests.unit.test_load_rest import planned
 from tests.unit.test_load_rest_consumers import OtherProxy, Proxy, consume
 from verify.load.ledger import OTHERS, UNKNOWN, Names

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-import border
-from border.untrusted import UntrustedError
+from kedge.evidence import border
+from kedge.evidence.border.untrusted import UntrustedError
 from tests.untrusted import PASSES_BORDER, READERS, ROOT, SOURCES, TOOLS, Source, imports, readers
 from verify.collect.remote import RemoteError
 
@@ -53,14 +53,14 @@ WRONG: tuple[Any, ...] = (
 
 
 def entrances() -> Iterator[str]:
-    for module in pkgutil.iter_modules(border.__path__, "border."):
+    for module in pkgutil.iter_modules(border.__path__, "kedge.evidence.border."):
         for name, one in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
             if one.__module__ == module.name and not name.startswith("_"):
                 yield f"{module.name}.{name}"
 
 
 def test_every_entrance_is_thrown_at_or_says_why_not() -> None:
-    listed = {name for name in SOURCES if name.startswith("border.")} | TOOLS.keys()
+    listed = {name for name in SOURCES if name.startswith("kedge.evidence.border.")} | TOOLS.keys()
     assert set(entrances()) == listed
     assert not SOURCES.keys() & TOOLS.keys()
 
@@ -71,7 +71,9 @@ def test_it_is_known_whose_word_each_module_reads() -> None:
 
 @pytest.mark.parametrize("path", [path for path, who in READERS.items() if who in PASSES_BORDER])
 def test_who_reads_a_host_a_proxy_or_a_topic_does_so_through_the_border(path: str) -> None:
-    assert path.startswith("border/") or any(name.startswith("border.") for name in imports(path))
+    assert path.startswith("kedge/evidence/border/") or any(
+        name.startswith("kedge.evidence.border.") for name in imports(path)
+    )
 
 
 def test_no_other_code_unpickles_or_unpacks_what_it_did_not_write() -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from border.load_generator import _look_into
-from border.untrusted import UntrustedError
-from evidence.tables import arrow_schema
-from evidence.writing import to_table
+from kedge.evidence.border.load_generator import _look_into
+from kedge.evidence.border.untrusted import UntrustedError
+from kedge.evidence.tables import arrow_schema
+from kedge.evidence.writing import to_table
 from tests.hostile_agent import NAME, load
 from tests.untrusted import ROOT
 from verify.load.actors import processes
@@ -27,8 +27,8 @@ PATH = f"evidence/ledger/{NAME}-0.parquet"
 READ = """
 import json, sys
 from pathlib import Path
-from border.untrusted import UntrustedError
-from border.table import look_into
+from kedge.evidence.border.untrusted import UntrustedError
+from kedge.evidence.border.table import look_into
 values = json.load(sys.stdin)
 for path in sorted(Path(sys.argv[1]).glob("*.parquet")):
     print("begun", path.name, flush=True)

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.hosts.__main__ import played, write_inventory
-from control.breaking_changes import (
+from kedge.deploy.breaking_changes import (
     FIRST,
     KEPT_PORT,
     Notice,
@@ -21,13 +20,14 @@ from control.breaking_changes import (
     others_of_flows,
     refusal,
 )
-from control.deploy_steps import Step, step_lines
-from control.drift import describe
-from control.rendering import render_instance
+from kedge.deploy.deploy_steps import Step, step_lines
+from kedge.deploy.drift import describe
+from kedge.deploy.rendering import render_instance
+from kedge.plan.hosts import Inventory
+from kedge.services.planning import make_plan
+from lab.bench.hosts.__main__ import played, write_inventory
 from plugins.action.kedge_drift import comparison
 from plugins.filter.kedge import noticed_refusal
-from sizing.core.inventory import Inventory
-from sizing.plan import make_plan
 from tests.planned import CLUSTERS, METRICS, mirrors
 from tests.rest_inventories import rest
 from tests.unit.test_sizing_broker import OURS, brokers

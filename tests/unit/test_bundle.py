@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from control.jars import JarError
-from local.paths import jar_folder
-from local.setup import bundle, environment, jars, packages, phases
-from local.setup.targets import BASE, BUNDLE, OWN_HOSTS, Target
+from kedge.deploy.jars import JarError
+from kedge.setup import bundle, environment, jars, packages, phases
+from kedge.setup.paths import jar_folder
+from kedge.setup.targets import BASE, BUNDLE, OWN_HOSTS, Target
 
 WHEEL, JAR = b"a wheel\n", b"a jar\n"
 NAME = "a-1-py3-none-any.whl"
@@ -29,6 +29,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "tree"
     (root / "requirements").mkdir(parents=True)
     (root / "locks").mkdir()
+    (root / "pyproject.toml").touch()
     digest = hashlib.sha256(WHEEL).hexdigest()
     for name in environment.locks([BASE]):
         (root / name).write_text(f"a==1 \\\n    --hash=sha256:{digest}\n")

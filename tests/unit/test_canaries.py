@@ -13,23 +13,23 @@ from typing import Any
 import pytest
 import yaml
 
-from control.drift import describe
-from control.load_spec import load_spec
-from control.rendering import render_instance
-from evidence.secrets import holds_secret, looks_secret, without_secrets
-from sizing.__main__ import _printable
-from sizing.core.inventory import Inventory
-from sizing.core.plan import Plan
-from sizing.inventory.reading import read_inventory
-from sizing.inventory.secrets import seal
-from sizing.mirror.topics_and_groups import flows_json
-from sizing.plan import make_plan
-from sizing.plan_page import page
-from sizing.plan_secrets import on_command_line
-from sizing.plan_text import difference, text
-from sizing.rest.distributions import DISTRIBUTIONS
-from sizing.services import SERVICES
-from sizing.streams.application_json import applications_json
+from kedge.deploy.drift import describe
+from kedge.deploy.load_spec import load_spec
+from kedge.deploy.rendering import render_instance
+from kedge.evidence.secrets import holds_secret, looks_secret, without_secrets
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.inventory.secrets import seal
+from kedge.plan.page import page
+from kedge.plan.plan import Plan
+from kedge.plan.plan_secrets import on_command_line
+from kedge.plan.text import difference, text
+from kedge.plan_command import _printable
+from kedge.services.mirror.topics_and_groups import flows_json
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
+from kedge.services.rest.distributions import DISTRIBUTIONS
+from kedge.services.streams.application_json import applications_json
 from tests.reference import HELD, Variable, inventory_variables, variables, with_parts
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from sizing.core.plan import Plan, PlannedInstance
-from sizing.core.settings import Setting
-from sizing.inventory.certificates import look_at_certificates
-from sizing.plan import make_plan
+from kedge.plan.inventory.certificates import look_at_certificates
+from kedge.plan.plan import Plan, PlannedInstance
+from kedge.plan.settings import Setting
+from kedge.services.planning import make_plan
 from tests.rest_inventories import of_rule, planned, rest
 
 ADDRESS = (x509.DNSName("rest1"), x509.IPAddress(ipaddress.ip_address("10.0.0.1")))

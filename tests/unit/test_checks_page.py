@@ -6,7 +6,7 @@ import re
 from itertools import takewhile
 from pathlib import Path
 
-from evidence.levels import Levels, MemoryLevels
+from kedge.evidence.levels import Levels, MemoryLevels
 from spark_checks.delivery import check as delivery
 from spark_checks.engine import application_outputs
 from spark_checks.mirror import check as mirror

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import pytest
 
-from control.kafka_admin import speaks
-from evidence.secrets import looks_secret
-from sizing.core.inventory import Inventory
-from sizing.core.settings import Setting
-from sizing.inventory.certificates import look_at_own_files
-from sizing.inventory.clusters import clusters
-from sizing.inventory.security import KeyPair, Security, librdkafka
-from sizing.plan import make_plan
+from kedge.deploy.kafka_admin import speaks
+from kedge.evidence.secrets import looks_secret
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.certificates import look_at_own_files
+from kedge.plan.inventory.clusters import clusters
+from kedge.plan.inventory.security import KeyPair, Security, librdkafka
+from kedge.plan.settings import Setting
+from kedge.services.planning import make_plan
 from tests.planned import CLUSTERS, findings, mirrors, of_topics, streams
 from tests.rest_inventories import rest
 from tests.unit.test_certificates import NOW, make_pair

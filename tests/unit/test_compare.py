@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from comparison.figures import COLLAPSED, asked_otherwise, collapsed, compare
+from kedge.trials.figures import COLLAPSED, asked_otherwise, collapsed, compare
 from spark_checks.__main__ import main
 
 

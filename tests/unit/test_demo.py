@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from local.demo import __main__ as demo
-from local.demo import load
-from local.demo.archive import VENDORS, checksum
-from local.demo.inventory import derive
-from local.demo.options import DemoOptions, Vendor, main, parse
-from local.problem import Problem
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.services import SERVICES
+from kedge.plan.inventory.reading import read_inventory
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
+from kedge.setup.problem import Problem
+from lab.demo import __main__ as demo
+from lab.demo import load
+from lab.demo.archive import VENDORS, checksum
+from lab.demo.inventory import derive
+from lab.demo.options import DemoOptions, Vendor, main, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / "inventories/local"
@@ -305,7 +305,7 @@ def test_make_hands_over_the_command_line_and_not_the_environment() -> None:
             check=True,
             env={"PATH": "/usr/bin:/bin", **variables},
         )
-        return done.stdout.split("local.demo.options", 1)[1].strip()
+        return done.stdout.split("lab.demo.options", 1)[1].strip()
 
     assert asked(VERSION="7", LOAD="x") == ""
     assert asked("LOAD=20000") == "--load='20000'"

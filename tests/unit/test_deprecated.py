@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import create_model
 
-from sizing.core.variables import Replaces
-from sizing.plan import make_plan
-from sizing.rest.variables import KafkaRest
-from sizing.services import SERVICES
+from kedge.plan.variables import Replaces
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
+from kedge.services.rest.variables import KafkaRest
 from tests.unit.test_loads import inventory
 
 #: The services, where kafka_rest_first_port was called kafka_rest_port until 0.2.0.

@@ -10,19 +10,28 @@ from typing import Any, Final
 
 import pytest
 
-from control.rendering import render_instance
-from evidence.rest_dialect import Dialect
-from sizing.core.findings import Finding
-from sizing.core.inventory import Inventory
-from sizing.core.settings import Choice, Sheet
-from sizing.plan import make_plan
-from sizing.rest.distribution import Distribution, Groups, Java, Jvm, Keys, RestProcess, Software, Versions
-from sizing.rest.distributions import DISTRIBUTIONS
+from kedge.deploy.rendering import render_instance
+from kedge.evidence.rest_dialect import Dialect
+from kedge.plan.findings import Finding
+from kedge.plan.hosts import Inventory
+from kedge.plan.settings import Choice, Sheet
+from kedge.services.planning import make_plan
+from kedge.services.rest.distribution import (
+    Distribution,
+    Groups,
+    Java,
+    Jvm,
+    Keys,
+    RestProcess,
+    Software,
+    Versions,
+)
+from kedge.services.rest.distributions import DISTRIBUTIONS
 from tests.rest_inventories import of_rule, rest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-ROOMS: Final = ("bench", "control", "evidence", "local", "plugins", "sizing", "spark_checks", "verify")
-RECORDS: Final = ROOT / "sizing" / "rest" / "distributions"
+ROOMS: Final = ("kedge", "lab", "plugins", "spark_checks", "verify")
+RECORDS: Final = ROOT / "kedge" / "services" / "rest" / "distributions"
 
 
 def plan_toy(sheet: Sheet, process: RestProcess) -> None:
@@ -181,7 +190,7 @@ def names_asked(tree: ast.AST) -> Iterator[int]:
 
 
 #: Read a vendor's archive and the command line of `make demo` before set-up has installed what the records need.
-BEFORE_SET_UP = {ROOT / "local" / "demo" / "archive.py", ROOT / "local" / "demo" / "options.py"}
+BEFORE_SET_UP = {ROOT / "lab" / "demo" / "archive.py", ROOT / "lab" / "demo" / "options.py"}
 
 
 def test_no_code_but_a_distributions_own_asks_for_its_name() -> None:

@@ -10,21 +10,23 @@ from pathlib import Path
 
 import pytest
 
+from kedge import cli
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
-    ROOT / "local" / "services" / "sandbox_rest" / "README.md",
+    ROOT / "lab" / "services" / "sandbox_rest" / "README.md",
 ]
 
 #: Commands that take a fleet or minutes, and where they run.
 ELSEWHERE = {
     "make demo": "tests/e2e/test_demo.py",
-    ".venv/bin/python -m bench.mirror": "tests/kafka/test_bench_mirror.py, smaller",
+    ".venv/bin/python -m lab.bench.mirror": "tests/kafka/test_bench_mirror.py, smaller",
     "make demo-mirror": "tests/e2e/test_mirror_demo.py, with a smaller load",
     "make test": ".ci/run",
     "make setup": "every target of the Makefile calls it",
-    "python3 -m local.setup --without-fleet": "tests/unit/test_local_setup.py, with --check",
+    "python3 -m kedge.setup --without-fleet": "tests/unit/test_local_setup.py, with --check",
     "make bundle": "tests/setup/test_offline.py, by the same function",
     "sha256sum -c kedge-0.1.0-python3.11-x86_64.tar.sha256": "tests/unit/test_bundle.py",
     "make setup BUNDLE=kedge-0.1.0-python3.11-x86_64.tar": "tests/setup/test_offline.py",
@@ -32,7 +34,7 @@ ELSEWHERE = {
     "make lint": "make test calls it",
     "make bench-clients": "tests/kafka/test_three_brokers.py, its phases one by one",
     "make test-fast": "make test calls it",
-    ".venv/bin/python -m sizing review FILE...": "tests/unit/test_review.py",
+    ".venv/bin/kedge review FILE...": "tests/unit/test_review.py",
     ".venv/bin/ansible-playbook -i HOSTS review.yml": "tests/unit/test_host_review.py, on stubs of hosts",
     ".venv/bin/ansible-playbook -i inventories/mine plan.yml": "tests/e2e/test_demo.py, on the local fleet",
     ".venv/bin/ansible-playbook -i inventories/mine deploy.yml": "tests/e2e/test_demo.py, on the local fleet",
@@ -43,9 +45,9 @@ ELSEWHERE = {
     ".venv/bin/python -m spark_checks --evidence runs/latest/evidence --slo runs/latest/slo.yml "
     "--out runs/latest/report": "tests/e2e/test_demo.py",
     ".venv/bin/python -m spark_checks compare runs/before runs/after": "tests/unit/test_compare.py",
-    ".venv/bin/python -m local.setup.jars get hadoop-aws-3.4.1": "set-up of make test-long, by the same function",
+    ".venv/bin/python -m kedge.setup.jars get hadoop-aws-3.4.1": "set-up of make test-long, by the same function",
     ".venv/bin/python -m spark_checks.package build/audit": "tests/unit/test_package.py",
-    ".venv/bin/python -m bench.rebalance": "tests/kafka/test_bench_rebalance.py, smaller",
+    ".venv/bin/python -m lab.bench.rebalance": "tests/kafka/test_bench_rebalance.py, smaller",
     ".venv/bin/python -m tests.faults": "tests/faults, with fewer mixtures",
     ".venv/bin/python -m verify.measure --inventory inventories/mine --cluster leaf --record-bytes 1000 "
     "--replication 3": "tests/kafka/test_measure.py, by --bootstrap-servers",
@@ -54,14 +56,15 @@ ELSEWHERE = {
     ".venv/bin/python -m verify.limits --inventory inventories/mine --cluster leaf": (
         "tests/kafka/test_limits.py, by --bootstrap-servers"
     ),
-    ".venv/bin/python -m bench.rest --inventory inventories/mine": (
+    ".venv/bin/python -m lab.bench.rest --inventory inventories/mine": (
         "tests/unit/test_bench_rest.py, without a fleet"
     ),
-    ".venv/bin/python -m sizing.clients --inventory inventories/mine --out build": "test_sizing_client_files.py",
+    ".venv/bin/kedge clients --inventory inventories/mine --out build": "test_sizing_client_files.py",
 }
 
 #: A module that is run, and what is given to it, in a block or between backticks.
 CALL = re.compile(r"python3? -m\s+([a-z_.]+)([^`\n|]*(?:\n[^`\n]+(?=`))?)")
+COMMAND = re.compile(r"(?:\.venv/bin/|`)kedge ([a-z-]+)([^`\n|]*)")
 
 
 @functools.cache
@@ -83,14 +86,14 @@ def test_every_command_of_the_readme_is_tested_here_or_elsewhere(tmp_path: Path)
     own = [c for c in commands(ROOT / "README.md") if c not in ELSEWHERE]
     assert own == [
         "cp -rn inventories/example/. inventories/mine",
-        ".venv/bin/python -m sizing --inventory inventories/mine",
+        ".venv/bin/kedge plan --inventory inventories/mine",
     ]
     mine = tmp_path / "mine"
     for _ in "once", "again":
         subprocess.run(own[0].replace("inventories/mine", str(mine)).split(), cwd=ROOT, check=True)
     assert not (mine / "example").exists()
     done = subprocess.run(
-        [sys.executable, "-m", "sizing", "--inventory", str(mine)],
+        [sys.executable, "-m", "kedge", "plan", "--inventory", str(mine)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -140,3 +143,11 @@ def test_every_module_that_is_called_exists_and_has_the_options(path: Path) -> N
             word = arguments.split()[0]
             text = asked(module, *([word] if word.isalpha() else []))
             assert re.search(rf"{option}(?![a-z-])", text), f"{module} {option}"
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_that_is_called_exists_and_has_the_options(path: Path) -> None:
+    for command, arguments in COMMAND.findall(path.read_text()):
+        assert command in cli.COMMANDS, command
+        for option in re.findall(r"(?<!\S)(--[a-z-]+)", arguments):
+            assert re.search(rf"{option}(?![a-z-])", asked("kedge", command)), f"kedge {command} {option}"

@@ -11,16 +11,16 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from pydantic import BaseModel, ValidationError
 
-from sizing.clients.variables import ClientProfile
-from sizing.core.variables import DefaultRule, Since, Strict
-from sizing.host.facts import HostFacts
-from sizing.inventory.checks import COMMON
-from sizing.inventory.clusters import KafkaCluster
-from sizing.inventory.reading import read_inventory
-from sizing.inventory.variables import OfHost, Shared
-from sizing.services import SERVICES
-from sizing.sources import sources
-from sizing.topics.variables import DeclaredTopic, PartitionRates
+from kedge.plan.inventory.checks import COMMON
+from kedge.plan.inventory.clusters import KafkaCluster
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.inventory.variables import OfHost, Shared
+from kedge.plan.sources import sources
+from kedge.plan.variables import DefaultRule, Since, Strict
+from kedge.services.clients.variables import ClientProfile
+from kedge.services.host.facts import HostFacts
+from kedge.services.registry import SERVICES
+from kedge.services.topics.variables import DeclaredTopic, PartitionRates
 from tests import rules as rules_page
 from tests import sources as sources_page
 from tests.reference import (

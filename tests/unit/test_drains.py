@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from control.playbook_run import VARIABLE, ended, run_id
+from kedge.deploy.playbook_run import VARIABLE, ended, run_id
 from plugins.module_utils import haproxy, service_control
 from plugins.module_utils.drains import read
 from plugins.module_utils.haproxy import ask, taken_out

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from evidence.errors import EvidenceError
-from evidence.files import replace_text
-from evidence.listing import files_of
-from evidence.release import RUN_SCHEMA
-from evidence.run import parse_run
-from evidence.tables import arrow_schema
-from evidence.writing import EvidenceWriter, rows_to_columns, to_table, write_table
+from kedge.evidence.errors import EvidenceError
+from kedge.evidence.files import replace_text
+from kedge.evidence.listing import files_of
+from kedge.evidence.release import RUN_SCHEMA
+from kedge.evidence.run import parse_run
+from kedge.evidence.tables import arrow_schema
+from kedge.evidence.writing import EvidenceWriter, rows_to_columns, to_table, write_table
 from spark_checks.engine.spark_types import TABLES
 from tests.kills import killed_at
 
@@ -111,7 +111,7 @@ def test_files_are_merged_up_to_the_rows_of_one(tmp_path: Path, monkeypatch: pyt
     writer = EvidenceWriter(tmp_path, "group_states", "w", rotate_s=0)
     for at_us in range(5):
         writer.append({**STATE, "at_us": [at_us]})
-    monkeypatch.setattr("evidence.writing.ROTATE_ROWS", 2)
+    monkeypatch.setattr("kedge.evidence.writing.ROTATE_ROWS", 2)
     writer.close()
     assert names(tmp_path) == ["w-0.parquet", "w-2.parquet", "w-4.parquet"]
 
@@ -126,7 +126,7 @@ def test_files_that_cannot_be_merged_stay(tmp_path: Path, monkeypatch: pytest.Mo
         path.write_bytes(b"PAR1 and then the disk was full")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("evidence.writing.pq.write_table", full)
+    monkeypatch.setattr("kedge.evidence.writing.pq.write_table", full)
     writer.close()
     assert names(tmp_path) == ["w-0.parquet", "w-1.parquet"]
     assert sorted(read(tmp_path, "group_states")["at_us"].to_pylist()) == [0, 1]
@@ -188,7 +188,7 @@ def test_half_written_file_is_never_seen(tmp_path: Path, monkeypatch: pytest.Mon
         path.write_bytes(b"PAR1 and then the disk was full")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("evidence.writing.pq.write_table", broken)
+    monkeypatch.setattr("kedge.evidence.writing.pq.write_table", broken)
     writer = EvidenceWriter(tmp_path, "group_states", "w")
     writer.append({**STATE, "at_us": [1]})
     with pytest.raises(OSError, match="no space"):

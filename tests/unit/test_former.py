@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible.module_utils import atomic_files, releases, way_back
 
-from control.rollback import refusal, steps
+from kedge.deploy.rollback import refusal, steps
 from plugins.modules import kedge_instance, kedge_previous_release, kedge_release
 from tests.instance_units import instance_unit
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from control import generator_bundle
-from control.generator_bundle import CODE, LOCK, ROOT, BundleError, bundle, code, key
+from kedge.deploy import generator_bundle
+from kedge.deploy.generator_bundle import CODE, LOCK, ROOT, BundleError, bundle, code, key
 from tests.awaiting import await_that
 from tests.hostile_agent import NAME, OVER, Agents, answering, load
 from verify.collect.hosts import Access

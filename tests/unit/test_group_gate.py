@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from control import group_gate
-from control.gate_watch import Watch, serve
-from control.group_gate import GateDecision, Look, Question, decide
+from kedge.deploy import group_gate
+from kedge.deploy.gate_watch import Watch, serve
+from kedge.deploy.group_gate import GateDecision, Look, Question, decide
 from plugins.action import kafka_group_gate as action
 from tests.awaiting import await_that
 

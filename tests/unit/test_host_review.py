@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.hosts.__main__ import played, write_inventory
-from border.jvms import running
-from control.host_review import FILES, INVENTORY, FoundReport, empty, write
-from sizing.core.plan import Plan
-from sizing.inventory.archives import read_archives
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.services import SERVICES
+from kedge.deploy.host_review import FILES, INVENTORY, FoundReport, empty, write
+from kedge.evidence.border.jvms import running
+from kedge.plan.inventory.archives import read_archives
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.plan import Plan
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
+from lab.bench.hosts.__main__ import played, write_inventory
 from tests.e2e.playing import recap
 
 REST, MM2 = "io.confluent.kafkarest.KafkaRestMain", "org.apache.kafka.connect.mirror.MirrorMaker"

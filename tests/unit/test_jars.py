@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from control import jars
-from control.jars import Jar, JarError
-from local.paths import LOCKS
+from kedge.deploy import jars
+from kedge.deploy.jars import Jar, JarError
+from kedge.setup.paths import LOCKS
 
 
 def digest(content: bytes) -> str:

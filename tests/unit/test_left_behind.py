@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bench.hosts.__main__ import played, write_inventory
-from control.deployed import left_behind, left_together, next_record, reported
+from kedge.deploy.deployed import left_behind, left_together, next_record, reported
+from lab.bench.hosts.__main__ import played, write_inventory
 from plugins.action import kedge_deployed_record as action
 from plugins.modules import kedge_deployed_record, kedge_host_cleared
 from plugins.modules.kedge_deployed_record import read, write

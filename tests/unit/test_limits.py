@@ -6,7 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from sizing.topics.living_cluster import BrokerUse, Led, as_rows, measured_replication, of_broker, of_cluster
+from kedge.services.topics.living_cluster import (
+    BrokerUse,
+    Led,
+    as_rows,
+    measured_replication,
+    of_broker,
+    of_cluster,
+)
 from verify.collect.remote import RemoteError
 from verify.limits import broker_uses, led_partitions
 

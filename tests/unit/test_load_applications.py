@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from control.load_spec import load_spec
-from evidence.load_options import ClusterTopic, LoadSpec
-from sizing.core.inventory import Inventory
-from sizing.streams.application_json import applications_json
+from kedge.deploy.load_spec import load_spec
+from kedge.evidence.load_options import ClusterTopic, LoadSpec
+from kedge.plan.hosts import Inventory
+from kedge.services.streams.application_json import applications_json
 from verify.load import mirrored
 from verify.load.mirrored import Mirrored
 from verify.load.progress import RunFacts, TopicFacts, run_document

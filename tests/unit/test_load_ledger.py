@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from evidence.load_options import LoadSpec
-from evidence.record import run_tag
-from evidence.writing import EvidenceWriter
+from kedge.evidence.load_options import LoadSpec
+from kedge.evidence.record import run_tag
+from kedge.evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import Board, Cell
 from verify.load.ledger import ACKED, FAILED, NEVER_SENT, NO_ANSWER, UNKNOWN, Ledger

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from control.load_spec import load_spec
-from evidence.load_options import ClusterTopic, LoadError, LoadSpec, read_load
-from sizing.core.inventory import Inventory
-from sizing.mirror.topics_and_groups import flow_facts, flows_json
+from kedge.deploy.load_spec import load_spec
+from kedge.evidence.load_options import ClusterTopic, LoadError, LoadSpec, read_load
+from kedge.plan.hosts import Inventory
+from kedge.services.mirror.topics_and_groups import flow_facts, flows_json
 from verify.load import mirrored
 from verify.load.mirrored import Mirrored
 from verify.load.progress import RunFacts, TopicFacts, run_document

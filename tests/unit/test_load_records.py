@@ -1,4 +1,4 @@
-"""Schedule, values and identities: the arrays say what evidence.record says one by one."""
+"""Schedule, values and identities: the arrays say what kedge.evidence.record says one by one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evidence.prefix import PREFIX_BYTES
-from evidence.record import decode, encode, identities, run_tag
+from kedge.evidence.prefix import PREFIX_BYTES
+from kedge.evidence.record import decode, encode, identities, run_tag
 from verify.load.records import KEYS, Encoder, count_due, due_us, keys
 
 TAG = run_tag("a run")

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from control.load_spec import load_seconds, load_spec
-from evidence.load_options import LoadError, RestLoad, read_load
+from kedge.deploy.load_spec import load_seconds, load_spec
+from kedge.evidence.load_options import LoadError, RestLoad, read_load
 from verify.load.actors import lanes, workers
 from verify.load.ledger import ACKED, FAILED, UNKNOWN
 from verify.load.rest_connections import NoAnswerError, NotSentError, Wire

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from evidence.load_options import LoadSpec
+from kedge.evidence.load_options import LoadSpec
 from tests.answering import JsonHandler
 from verify.load.board import Board, Cell, Head
 from verify.load.rest_consumers import ConsumerRefusedError, run

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.inventory.loads import chosen
-from sizing.inventory.security import Security
-from sizing.plan import make_plan
-from sizing.rights import rights_of
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.loads import chosen
+from kedge.plan.inventory.security import Security
+from kedge.services.planning import make_plan
+from kedge.services.rights import rights_of
 
 FIRST = {"cluster": "leaf", "kafka": {"topic": "orders", "group": "g", "records_per_s": 5}}
 OTHER = {"cluster": "agg", "kafka": {"topic": "orders", "group": "h", "records_per_s": 5}}

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from local.fleet import engine
-from local.fleet.engine import NoEngine, find_engine
-from local.problem import Problem
-from local.setup import packages, phases
-from local.setup.targets import TARGETS
+from kedge.setup import packages, phases
+from kedge.setup.problem import Problem
+from kedge.setup.targets import TARGETS
+from lab.fleet import engine
+from lab.fleet.engine import NoEngine, find_engine
 
 pytestmark = pytest.mark.process
 

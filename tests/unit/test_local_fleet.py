@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from local.fleet import commands as fleets
-from local.fleet import nodes, survey
-from local.fleet.engine import Engine, find_engine
-from local.fleet.inventory import Fleet, Node, read_fleet
-from local.fleet.survey import Container
-from local.paths import PROJECT
-from local.problem import Problem
+from kedge.setup.paths import PROJECT
+from kedge.setup.problem import Problem
+from lab.fleet import commands as fleets
+from lab.fleet import nodes, survey
+from lab.fleet.engine import Engine, find_engine
+from lab.fleet.inventory import Fleet, Node, read_fleet
+from lab.fleet.survey import Container
 
 INVENTORY = """
 all:
@@ -140,7 +140,7 @@ def test_a_bridge_that_a_killed_fleet_left_is_cleared(
 
 @pytest.mark.fleet
 def test_interrupted_start_is_finished_by_the_next(fleet: Fleet, engine: Engine) -> None:
-    up = [sys.executable, "-m", "local.fleet", "up", "--inventory", str(fleet.source)]
+    up = [sys.executable, "-m", "lab.fleet", "up", "--inventory", str(fleet.source)]
     with subprocess.Popen(
         up, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as started:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from local.fleet.inventory import Node, choose, parse_fleet, read_fleet
-from local.paths import PROJECT
-from local.problem import Problem
+from kedge.setup.paths import PROJECT
+from kedge.setup.problem import Problem
+from lab.fleet.inventory import Node, choose, parse_fleet, read_fleet
 
 SOURCE = Path("inventories/x")
 FLEET = {"name": "f", "subnet": "10.1.2.0/24", "network": "net"}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from control.jars import Jar
-from local.setup import jar_download
+from kedge.deploy.jars import Jar
+from kedge.setup import jar_download
 
 CENTRAL = "https://central/maven2"
 MODEL = f"""<project><repositories><repository><id>central</id><url>{CENTRAL}</url></repository></repositories></project>"""

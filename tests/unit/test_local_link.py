@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from local.fleet import link, toxiproxy
-from local.fleet.inventory import parse_fleet
-from local.fleet.toxiproxy import Toxiproxy, Way
-from local.go_program import go_version
-from local.problem import Problem
-from local.services.brokers import free_ports
+from kedge.setup.go_program import go_version
+from kedge.setup.problem import Problem
+from lab.fleet import link, toxiproxy
+from lab.fleet.inventory import parse_fleet
+from lab.fleet.toxiproxy import Toxiproxy, Way
+from lab.services.brokers import free_ports
 
 HOST = {"ansible_host": "10.77.9.31", "fleet": {"name": "f", "subnet": "10.77.9.0/24"}}
 

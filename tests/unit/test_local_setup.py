@@ -9,13 +9,13 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from local.fleet import node_image
-from local.paths import PROJECT
-from local.problem import Problem
-from local.setup import environment, jars, packages, schedule
-from local.setup.packages import Package
-from local.setup.schedule import Say, SetupPart
-from local.setup.targets import AUDIT, BASE, BENCH, FUZZ, LINT, OWN_HOSTS, S3A, TARGETS, TESTS
+from kedge.setup import environment, jars, packages, schedule
+from kedge.setup.packages import Package
+from kedge.setup.paths import PROJECT
+from kedge.setup.problem import Problem
+from kedge.setup.schedule import Say, SetupPart
+from kedge.setup.targets import AUDIT, BASE, BENCH, FUZZ, LINT, OWN_HOSTS, S3A, TARGETS, TESTS
+from lab.fleet import node_image
 
 
 def phase(
@@ -76,7 +76,7 @@ def test_every_target_that_sets_up_is_in_the_table() -> None:
 def test_every_locked_jar_set_is_fetched_for_a_target_and_used_by_something() -> None:
     locked = set(jars.sets())
     assert locked == {name for target in TARGETS.values() for name in target.jars}
-    tops = ("inventories", "local/services", "roles", "sizing", "spark_checks", "tests")
+    tops = ("inventories", "lab/services", "roles", "kedge", "spark_checks", "tests")
     files = [file for top in tops for file in (PROJECT / top).rglob("*") if file.suffix in (".py", ".yml")]
     text = "".join(file.read_text() for file in files)
     assert {name for name in locked if name not in text} == set()
@@ -185,6 +185,7 @@ def test_full_disk_is_a_problem_with_its_phase_and_place() -> None:
 
 
 def test_installation_counts_until_its_lock_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
     (tmp_path / BASE).write_text("a==1\nb==2\n")
     monkeypatch.setattr(environment, "PROJECT", tmp_path)
     monkeypatch.setattr(environment, "VENV", tmp_path / "venv")
@@ -263,7 +264,7 @@ def test_image_follows_its_recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 @pytest.mark.process
 def test_set_up_that_is_complete_says_so_and_changes_nothing() -> None:
-    command = [sys.executable, "-m", "local.setup", "--check", "--without-fleet"]
+    command = [sys.executable, "-m", "kedge.setup", "--check", "--without-fleet"]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
     assert done.stdout.splitlines()[-1].startswith("set-up is ")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from local.disk_space import check_space
-from local.fleet import survey
-from local.fleet.engine import Engine
-from local.fleet.inventory import Fleet, Node
-from local.fleet.survey import Container, Network
-from local.paths import PROJECT
-from local.problem import Problem
+from kedge.setup.disk_space import check_space
+from kedge.setup.paths import PROJECT
+from kedge.setup.problem import Problem
+from lab.fleet import survey
+from lab.fleet.engine import Engine
+from lab.fleet.inventory import Fleet, Node
+from lab.fleet.survey import Container, Network
 
 FLEET = Fleet("f", "net", ipaddress.IPv4Network("10.1.2.0/24"), (Node("a", "10.1.2.11"),), Path("inv"))
 OURS = {survey.FLEET_LABEL: "f", survey.PROJECT_LABEL: str(PROJECT)}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sizing.core.findings import Finding
-from sizing.core.inventory import Inventory
-from sizing.plan import make_plan
+from kedge.plan.findings import Finding
+from kedge.plan.hosts import Inventory
+from kedge.services.planning import make_plan
 from tests.planned import findings, instances, mirrors, streams
 
 #: Six processes on two hosts carried 60,000 records/s of 1,000 bytes, which is 60 MB/s.

@@ -13,13 +13,13 @@ import pytest
 from ansible.module_utils import way_back
 from confluent_kafka.admin import OffsetSpec
 
-from control.mirror_positions import mirror_lag, parse_position
-from control.planned_probes import mirror_gate, mirror_probe
+from kedge.deploy.mirror_positions import mirror_lag, parse_position
+from kedge.deploy.planned_probes import mirror_gate, mirror_probe
+from kedge.plan.hosts import Inventory
+from kedge.services.mirror.topics_and_groups import flow_facts
+from kedge.services.planning import make_plan
 from plugins.module_utils.journal import missing_step
 from plugins.modules import kedge_instance
-from sizing.core.inventory import Inventory
-from sizing.mirror.topics_and_groups import flow_facts
-from sizing.plan import make_plan
 from tests.instance_units import instance_unit
 from tests.planned import instances, mirrors
 

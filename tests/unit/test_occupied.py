@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from control.occupying import occupying
+from kedge.deploy.occupying import occupying
+from kedge.services.planning import make_plan
 from plugins.module_utils import host_processes
 from plugins.modules import kedge_instance, kedge_occupied
-from sizing.plan import make_plan
 from tests.planned import mirrors
 from tests.rest_inventories import rest
 from tests.roles import play_here

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evidence.run import Run
+from kedge.evidence.run import Run
 from spark_checks.rebalance.ownership import bars, by_group
 from spark_checks.rebalance.restarts import Restart
 

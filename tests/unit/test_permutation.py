@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from comparison.permutation import PairedSamples, corrected, difference, enough
+from kedge.trials.permutation import PairedSamples, corrected, difference, enough
 
 SEEDS = 400
 #: Of a share p in SEEDS trials, no more than this is chance: 3.3 standard errors.

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from sizing.services import SERVICES
+from kedge.services.registry import SERVICES
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,14 +14,23 @@ from pathlib import Path
 
 import pytest
 
-from local.paths import PROJECT
-from local.setup.packages import programs
-from local.setup.targets import TARGETS
+from kedge.setup.packages import programs
+from kedge.setup.paths import PROJECT
+from kedge.setup.targets import TARGETS
 
 #: What runs under a target of the Makefile.
 CALLERS = {
-    "setup": ("evidence", "sizing", "control", "spark_checks", "verify", "plugins/action", "local"),
-    "demo-mirror": ("local/go_program.py",),
+    "setup": (
+        "kedge",
+        "spark_checks",
+        "verify",
+        "plugins/action",
+        "lab/demo",
+        "lab/fleet",
+        "lab/services",
+        "lab/release.py",
+    ),
+    "demo-mirror": ("kedge/setup/go_program.py",),
     "test-fast": (
         "tests/unit",
         "tests/render",
@@ -36,10 +45,10 @@ CALLERS = {
     "test-kafka": ("tests/kafka",),
     "test-fleet": ("tests/e2e", "tests/doubles"),
     "test-bare": ("tests/bare",),
-    "bench": ("bench",),
+    "bench": ("lab/bench",),
 }
 #: What another target runs, and the list of packages itself.
-ELSEWHERE = frozenset(("local/go_program.py", "local/setup/packages.py"))
+ELSEWHERE = frozenset(("kedge/setup/go_program.py", "kedge/setup/packages.py"))
 #: What is looked for and done without: another engine, another way to become root, other browsers;
 #: git, by which only who keeps an inventory in a repository plans against a commit of it.
 OPTIONAL = frozenset(("docker", "git", "sudo", "chromium-browser", "google-chrome"))
@@ -183,14 +192,14 @@ def test_set_up_of_a_target_sees_to_every_program_that_is_called_under_it(target
     left_out = frozenset(ON_NODES) | (ELSEWHERE - set(places))
     known = programs(TARGETS[target]) | OPTIONAL
     unknown = {name: by for name, by in called_under(places, left_out).items() if name not in known}
-    assert not unknown, f"name them in local/setup/targets.py and packages.py: {unknown}"
+    assert not unknown, f"name them in kedge/setup/targets.py and packages.py: {unknown}"
 
 
 def test_image_of_the_nodes_brings_what_is_called_on_nodes() -> None:
     listed = [
         "a vendor's own",
         "coreutils",  # of every Debian
-        *(PROJECT / "local" / "fleet" / "image" / "packages").read_text().splitlines(),
+        *(PROJECT / "lab" / "fleet" / "image" / "packages").read_text().splitlines(),
     ]
     for program, by in called_under(ON_NODES).items():
         assert NODE_PACKAGES[program] in listed, by
@@ -198,7 +207,7 @@ def test_image_of_the_nodes_brings_what_is_called_on_nodes() -> None:
 
 def test_every_file_that_calls_a_program_is_under_a_target() -> None:
     known = {file for places in (*CALLERS.values(), ON_NODES) for file in files(places)}
-    rooms = ("evidence", "sizing", "control", "spark_checks", "verify", "plugins", "local", "bench", "tests")
+    rooms = ("kedge", "spark_checks", "verify", "plugins", "lab", "tests")
     strangers = [file for file in files(rooms) if file not in known]
     assert not {name for file in strangers for name in called_by(file)}
 

@@ -28,7 +28,7 @@ LATER_METHODS = {
 def on_hosts(folder: Path = PLUGINS) -> list[Path]:
     """Return the modules, and what they share, that Ansible sends to hosts: not those with Kedge's packages."""
     shared = sorted((folder / "module_utils").glob("*.py"))
-    ours = re.compile(r"^(?:from|import) (?:control|sizing|evidence|verify|confluent_kafka)\b", re.MULTILINE)
+    ours = re.compile(r"^(?:from|import) (?:kedge|verify|confluent_kafka)\b", re.MULTILINE)
     return shared + [f for f in sorted((folder / "modules").glob("*.py")) if not ours.search(f.read_text())]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sizing.core.findings import Finding
-from sizing.plan import make_plan
+from kedge.plan.findings import Finding
+from kedge.services.planning import make_plan
 from tests.rest_inventories import rest
 
 #: Two hosts of 16 cores with two instances each: 100,000 records/s together, 50,000 a host, 25,000 an instance.

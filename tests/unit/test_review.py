@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sizing.core.findings import Finding
-from sizing.review.command import main, review
-from sizing.review.judging import Judgement, ReviewedKey
-from sizing.review.kinds import parts_of
-from sizing.review.reading import ReviewError, assignments, properties
+from kedge.plan.findings import Finding
+from kedge.review.command import main, review
+from kedge.review.judging import Judgement, ReviewedKey
+from kedge.review.kinds import parts_of
+from kedge.review.reading import ReviewError, assignments, properties
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -371,7 +371,7 @@ def test_the_command_prints_a_review_and_ends_with_1_for_an_error(tmp_path: Path
     argv = [
         sys.executable,
         "-m",
-        "sizing",
+        "kedge",
         "review",
         str(file),
         "--cores",
@@ -525,5 +525,5 @@ def test_a_login_that_only_gates_of_a_deploy_lack_is_no_finding_of_a_review(tmp_
 @pytest.mark.process
 def test_a_plan_and_a_review_start_without_numpy() -> None:
     """It takes a tenth of a second, and only what counts records needs it."""
-    asked = "import sys, sizing.__main__; sys.exit('numpy' in sys.modules)"
+    asked = "import sys, kedge.plan_command; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], cwd=ROOT, check=False).returncode == 0

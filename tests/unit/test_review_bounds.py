@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from evidence.bounds import TooMuchError, check_yaml, in_bounds
-from sizing.review.command import main, review
-from sizing.review.reading import Value, comes_later, properties, settled
+from kedge.evidence.bounds import TooMuchError, check_yaml, in_bounds
+from kedge.review.command import main, review
+from kedge.review.reading import Value, comes_later, properties, settled
 from tests.unit.test_host_review import PROXY, rest, written
 
 DEEP = "[" * 120_000

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from control.restarts import (
+from kedge.deploy.restarts import (
     reboot_hosts,
     reboot_refusal,
     rollout_ahead,
@@ -21,14 +21,14 @@ from control.restarts import (
     rollout_down,
     rollout_refusal,
 )
+from kedge.plan.hosts import Inventory
+from kedge.plan.plan import RestartBatches
+from kedge.plan.text import text
+from kedge.services.balancer.service import REST_BALANCER
+from kedge.services.broker.service import KAFKA_BROKER
+from kedge.services.planning import make_plan
+from kedge.services.rollout import batches
 from plugins.modules.haproxy_drain import refusal
-from sizing.balancer.service import REST_BALANCER
-from sizing.broker.service import KAFKA_BROKER
-from sizing.core.inventory import Inventory
-from sizing.core.plan import RestartBatches
-from sizing.plan import make_plan
-from sizing.plan_text import text
-from sizing.rollout import batches
 from tests.planned import mirrors, streams
 from tests.rest_inventories import of_rule, rest
 
@@ -258,7 +258,7 @@ def test_batches_take_time_in_proportion_to_the_hosts(monkeypatch: pytest.Monkey
             moves[hosts] += 1
             return pop(heap)
 
-        monkeypatch.setattr("sizing.rollout.heapq.heappop", counted)
+        monkeypatch.setattr("kedge.services.rollout.heapq.heappop", counted)
         found = batches(dict.fromkeys(names, 1), {}, racks, 10)
         monkeypatch.undo()
         assert sum(map(len, found)) == hosts

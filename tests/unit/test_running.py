@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from border.jvms import running
-from border.untrusted import UntrustedError
-from evidence.secrets import PATTERNS, holds_secret
+from kedge.evidence.border.jvms import running
+from kedge.evidence.border.untrusted import UntrustedError
+from kedge.evidence.secrets import PATTERNS, holds_secret
 from plugins.modules import kedge_find_jvms
 from plugins.modules.kedge_find_jvms import Secrets, find, masked
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from evidence.documents import Plan, Verdicts
-from sizing.__main__ import main
+from kedge.evidence.documents import Plan, Verdicts
+from kedge.plan_command import main
 from spark_checks.job import Audit
 from spark_checks.report.documents import verdicts
 from spark_checks.results import Anomaly, Figure, Recommendation, Result

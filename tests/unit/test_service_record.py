@@ -11,10 +11,12 @@ import pytest
 import yaml
 from pydantic import Field
 
-from sizing.core.findings import Finding
-from sizing.core.inventory import Inventory
-from sizing.core.plan import Part, Plan, PlannedInstance
-from sizing.core.service import (
+from kedge.plan.findings import Finding
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.archives import read_archives
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.plan import Part, Plan, PlannedInstance
+from kedge.plan.service import (
     GROUPS_BACK,
     Archive,
     FastLink,
@@ -27,12 +29,10 @@ from sizing.core.service import (
     own_clusters,
     ready,
 )
-from sizing.core.settings import Choice, Sheet
-from sizing.core.variables import HeapMib, Port, Positive, Strict, role_variables
-from sizing.inventory.archives import read_archives
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.services import SERVICES
+from kedge.plan.settings import Choice, Sheet
+from kedge.plan.variables import HeapMib, Port, Positive, Strict, role_variables
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
 from tests.planned import CLUSTERS, value
 
 ROOT = Path(__file__).parents[2]

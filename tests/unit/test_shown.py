@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.hosts.__main__ import played, write_inventory
-from control.drift import hide_secrets
-from evidence.printable import plain_lines
+from kedge.deploy.drift import hide_secrets
+from kedge.evidence.printable import plain_lines
+from lab.bench.hosts.__main__ import played, write_inventory
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What clears a screen, by ESC and by C1, and turns the direction of writing.

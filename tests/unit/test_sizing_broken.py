@@ -13,8 +13,8 @@ import yaml
 from ansible import constants
 from ansible.plugins.connection import ssh
 
-from sizing.core.inventory import Inventory
-from sizing.plan import make_plan
+from kedge.plan.hosts import Inventory
+from kedge.services.planning import make_plan
 
 ALL: dict[str, Any] = {
     "kafka_clusters": {

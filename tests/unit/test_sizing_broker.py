@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.inventory.clusters import clusters
-from sizing.plan import make_plan
-from sizing.rights import rights_of
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.clusters import clusters
+from kedge.services.planning import make_plan
+from kedge.services.rights import rights_of
 from tests.rest_inventories import of_rule, rest
 
 OURS = {"leaf": {"version": "4.3.1", "brokers": "kafka_leaf"}}

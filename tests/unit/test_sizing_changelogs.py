@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sizing.streams.application_json import applications_json
-from sizing.streams.changelog_checks import (
+from kedge.services.streams.application_json import applications_json
+from kedge.services.streams.changelog_checks import (
     Changelog,
     Needs,
     check_changelogs,
@@ -15,7 +15,7 @@ from sizing.streams.changelog_checks import (
     is_changelog,
     needs,
 )
-from sizing.streams.variables import streams_apps
+from kedge.services.streams.variables import streams_apps
 from tests.planned import JOINS, streams
 
 WEEK_MS = 604_800_000

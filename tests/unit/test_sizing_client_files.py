@@ -10,10 +10,10 @@ import confluent_kafka
 import pytest
 import yaml
 
-from sizing.clients.__main__ import main, rendered
-from sizing.clients.profiles import PROFILES
-from sizing.keys.catalogue import known_keys
-from sizing.plan import make_plan
+from kedge.keys.catalogue import known_keys
+from kedge.services.clients.__main__ import main, rendered
+from kedge.services.clients.profiles import PROFILES
+from kedge.services.planning import make_plan
 from tests.planned import of_topics
 
 TOPIC = {"partitions": 12, "replication": 3, "settings": {"min.insync.replicas": 2}}

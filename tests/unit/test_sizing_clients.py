@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sizing.clients.profiles import PROFILES, default_value
-from sizing.plan import make_plan
+from kedge.services.clients.profiles import PROFILES, default_value
+from kedge.services.planning import make_plan
 from tests.planned import findings, of_topics
 
 TOPIC = {"partitions": 12, "replication": 3, "settings": {"min.insync.replicas": 2}}

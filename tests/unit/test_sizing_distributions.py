@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from control.rendering import render_instance
-from sizing.core.inventory import Inventory
-from sizing.core.settings import Setting
-from sizing.inventory.archives import archive_files, read_archives
-from sizing.plan import make_plan
-from sizing.rest.distributions import DISTRIBUTIONS
-from sizing.rest.keys import check_rest_keys
-from sizing.services import SERVICES
+from kedge.deploy.rendering import render_instance
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.archives import archive_files, read_archives
+from kedge.plan.settings import Setting
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
+from kedge.services.rest.distributions import DISTRIBUTIONS
+from kedge.services.rest.keys import check_rest_keys
 from tests.planned import mirrors, streams
 from tests.rest_inventories import of_rule, planned, rest
 

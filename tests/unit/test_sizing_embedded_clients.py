@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sizing.clients.profiles import PROFILES, Profile
-from sizing.core.settings import Setting
-from sizing.plan import make_plan
+from kedge.plan.settings import Setting
+from kedge.services.clients.profiles import PROFILES, Profile
+from kedge.services.planning import make_plan
 from tests.planned import findings, instances, mirrors
 from tests.rest_inventories import of_rule, rest
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sizing.plan import make_plan
+from kedge.services.planning import make_plan
 from tests.planned import CLUSTERS, findings, of_topics, streams
 from tests.rest_inventories import of_rule, planned, rest
 

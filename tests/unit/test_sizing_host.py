@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.host.kernel import effective
-from sizing.plan import make_plan
+from kedge.plan.hosts import Inventory
+from kedge.services.host.kernel import effective
+from kedge.services.planning import make_plan
 from tests.planned import METRICS, mirrors
 from tests.rest_inventories import of_rule, planned, rest
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.plan import make_plan
+from kedge.plan.hosts import Inventory
+from kedge.services.planning import make_plan
 from tests.planned import mirrors, streams
 from tests.rest_inventories import of_rule, rest
 

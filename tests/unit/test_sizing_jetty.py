@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sizing.plan import make_plan
+from kedge.services.planning import make_plan
 from tests.rest_inventories import of_rule, planned, rest
 
 BUSY = {"consumers": 600, "concurrent_requests": 400, "records_per_s": 50_000, "connections": 900}

@@ -7,12 +7,13 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.keys.accepted_values import check_values
-from sizing.keys.catalogue import Component, numbers, takes
-from sizing.plan import make_plan
-from sizing.rest.distributions import DISTRIBUTIONS
-from sizing.rest.keys import rest_takes
+from kedge.keys.accepted_values import check_values
+from kedge.keys.catalogue import Component, takes
+from kedge.plan.hosts import Inventory
+from kedge.plan.version_numbers import numbers
+from kedge.services.planning import make_plan
+from kedge.services.rest.distributions import DISTRIBUTIONS
+from kedge.services.rest.keys import rest_takes
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import rest
 

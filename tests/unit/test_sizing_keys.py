@@ -5,11 +5,11 @@ from __future__ import annotations
 import confluent_kafka
 import pytest
 
-from sizing.core.compact_names import compact
-from sizing.keys.catalogue import Component, known_keys
-from sizing.keys.unread import check_keys
-from sizing.rest.distributions import DISTRIBUTIONS
-from sizing.rest.keys import check_rest_keys
+from kedge.keys.catalogue import Component, known_keys
+from kedge.keys.unread import check_keys
+from kedge.plan.compact_names import compact
+from kedge.services.rest.distributions import DISTRIBUTIONS
+from kedge.services.rest.keys import check_rest_keys
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.plan import make_plan
-from sizing.rest.distributions.mapr import topic_in_url
+from kedge.plan.hosts import Inventory
+from kedge.services.planning import make_plan
+from kedge.services.rest.distributions.mapr import topic_in_url
 from tests.rest_inventories import of_rule, planned, rest
 
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from control.rendering import render_instance
-from sizing.core.inventory import Inventory
-from sizing.core.placement import place, quotas
-from sizing.inventory.secrets import seal
-from sizing.keys.catalogue import LOCKED_KAFKA
-from sizing.mirror.sockets import bandwidth_delay_bytes
-from sizing.mirror.variables import MirrorFlow
-from sizing.plan import make_plan
+from kedge.deploy.rendering import render_instance
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.secrets import seal
+from kedge.plan.placement import place, quotas
+from kedge.plan.version_numbers import LOCKED_KAFKA
+from kedge.services.mirror.sockets import bandwidth_delay_bytes
+from kedge.services.mirror.variables import MirrorFlow
+from kedge.services.planning import make_plan
 from tests.planned import CLUSTERS, METRICS, files, findings, instances, mirrors, value
 
 SERVICE = "mirror_maker"

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.plan import make_plan
+from kedge.plan.hosts import Inventory
+from kedge.services.planning import make_plan
 from tests.planned import CLUSTERS, JOINS, METRICS, mirrors, of_topics, streams
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from sizing.core.findings import Finding
-from sizing.core.inventory import Inventory
-from sizing.inventory.archives import read_archives
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.plan_text import text
-from sizing.services import SERVICES
+from kedge.plan.findings import Finding
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.archives import read_archives
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.text import text
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
 from tests.planned import CLUSTERS, METRICS, mirrors, of_topics, streams
 from tests.rest_inventories import rest
 

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.hosts import plan_speed
-from sizing.__main__ import main
-from sizing.core.inventory import Inventory
-from sizing.core.jvm_flags import maximum_heap_mib
-from sizing.core.plan import Plan
-from sizing.core.settings import Setting
-from sizing.host.memory import needed_mib
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.plan_difference import document as with_kit
-from sizing.plan_text import difference, text
-from sizing.services import SERVICES
+from kedge.plan.difference import document as with_kit
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.jvm_flags import maximum_heap_mib
+from kedge.plan.plan import Plan
+from kedge.plan.settings import Setting
+from kedge.plan.text import difference, text
+from kedge.plan_command import main
+from kedge.services.host.memory import needed_mib
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
+from lab.bench.hosts import plan_speed
 from tests.planned import JOINS, METRICS, mirrors, streams
 from tests.rest_inventories import of_rule, planned, rest
 
@@ -191,7 +191,7 @@ def test_the_text_says_of_like_instances_that_they_are_alike() -> None:
 
 
 def test_a_secret_is_not_printed() -> None:
-    from sizing.core.plan import PlannedInstance  # noqa: PLC0415 - one test
+    from kedge.plan.plan import PlannedInstance  # noqa: PLC0415 - one test
 
     hidden = Setting("/f", "password", "hunter2", "a.b", "why not", "s", "derived", secret=True)
     plan = Plan(services={"h": {"s": (PlannedInstance("i", (hidden,)),)}})
@@ -342,7 +342,7 @@ def test_the_docs_have_the_form_of_the_json() -> None:
     text_of_docs = (REPOSITORY / "docs" / "plan.md").read_text()
     documented = json.loads(text_of_docs.partition("```json\n")[2].partition("```")[0])
     inventory = read_inventory(REPOSITORY / "inventories" / "example", SERVICES)
-    document = with_kit(make_plan(inventory).to_json(), inventory)
+    document = with_kit(make_plan(inventory).to_json(), inventory, SERVICES)
     for path in (
         (),
         ("kit",),

@@ -12,12 +12,12 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
-from sizing.core.service import group_names
-from sizing.inventory.precedence import check_precedence
-from sizing.inventory.reading import prefixes, read_inventory
-from sizing.inventory.yaml_files import InventoryError
-from sizing.plan import make_plan
-from sizing.services import SERVICES
+from kedge.plan.inventory.precedence import check_precedence
+from kedge.plan.inventory.reading import prefixes, read_inventory
+from kedge.plan.inventory.yaml_files import InventoryError
+from kedge.plan.service import group_names
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
 from tests.planned import CLUSTERS
 
 HOSTS = """

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.core.plan import Plan
-from sizing.inventory.recommendations import laid_over, with_recommendations
-from sizing.plan import make_plan
-from sizing.recommended_changes import what_changes
-from sizing.services import SERVICES
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.recommendations import laid_over, with_recommendations
+from kedge.plan.plan import Plan
+from kedge.services.planning import make_plan
+from kedge.services.recommended_changes import what_changes
+from kedge.services.registry import SERVICES
 from tests.planned import METRICS, findings, instances, mirrors, of_topics, streams, value
 from tests.rest_inventories import rest
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sizing.core.jvm_flags import REST_G1, maximum_heap_mib
-from sizing.plan import make_plan
+from kedge.plan.jvm_flags import REST_G1, maximum_heap_mib
+from kedge.services.planning import make_plan
 from tests.rest_inventories import heap_mib, of_rule, planned, rest
 
 DOCUMENTED = {"advice": "documented"}

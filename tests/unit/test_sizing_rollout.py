@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from control.planned import planned_rollout
-from sizing.core.inventory import Inventory
-from sizing.core.settings import Setting
-from sizing.plan import make_plan
+from kedge.deploy.planned import planned_rollout
+from kedge.plan.hosts import Inventory
+from kedge.plan.settings import Setting
+from kedge.services.planning import make_plan
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import of_rule, planned, rest
 

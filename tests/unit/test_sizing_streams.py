@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sizing.core.settings import MIB
-from sizing.plan import make_plan
-from sizing.streams.rocksdb import write_buffer_mib
-from sizing.streams.stores import (
+from kedge.plan.settings import MIB
+from kedge.services.planning import make_plan
+from kedge.services.streams.rocksdb import write_buffer_mib
+from kedge.services.streams.stores import (
     InstanceState,
     Kept,
     disk_bytes,
@@ -20,7 +20,7 @@ from sizing.streams.stores import (
     state,
     store_mib,
 )
-from sizing.streams.variables import StateStore
+from kedge.services.streams.variables import StateStore
 from tests.planned import JOINS, files, findings, instances, streams, value
 
 SERVICE = "streams_app"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.core.jvm_flags import maximum_heap_mib
-from sizing.plan import make_plan
+from kedge.plan.hosts import Inventory
+from kedge.plan.jvm_flags import maximum_heap_mib
+from kedge.services.planning import make_plan
 from tests.planned import CLUSTERS, METRICS, findings, instances, mirrors, of_topics, streams, value
 from tests.rest_inventories import heap_mib, of_rule, planned, rest
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.core.plan import PlannedInstance
-from sizing.plan import make_plan
+from kedge.plan.hosts import Inventory
+from kedge.plan.plan import PlannedInstance
+from kedge.services.planning import make_plan
 from tests.planned import (
     CLUSTERS,
     JOINS,

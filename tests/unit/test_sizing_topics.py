@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sizing.core.findings import Finding
-from sizing.plan import make_plan
-from sizing.topics.cluster_limits import added_replication_ms
-from sizing.topics.partition_count import partitions_needed
+from kedge.plan.findings import Finding
+from kedge.services.planning import make_plan
+from kedge.services.topics.cluster_limits import added_replication_ms
+from kedge.services.topics.partition_count import partitions_needed
 from tests.planned import findings, of_topics
 
 RATES = {"target_mb_per_s": 100, "production_mb_per_s": 10, "consumption_mb_per_s": 20}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sizing.host.kernel_outcome import decide, decide_limit
+from kedge.services.host.kernel_outcome import decide, decide_limit
 
 SETTABLE: dict[str, Any] = {"writable": True, "container": False, "exact": False, "refused": {}}
 

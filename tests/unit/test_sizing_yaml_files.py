@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sizing.inventory.yaml_files import (
+from kedge.plan.inventory.yaml_files import (
     AnsibleStopsError,
     InventoryError,
     check_files,

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from sizing.__main__ import main
-from sizing.core.plan import Plan
-from sizing.core.settings import Choice, Setting, Sheet
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.plan_page import page as page_of
-from sizing.plan_text import text
-from sizing.services import SERVICES
-from sizing.sources import cited, keys, leads_to, parts
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.page import page as page_of
+from kedge.plan.plan import Plan
+from kedge.plan.settings import Choice, Setting, Sheet
+from kedge.plan.sources import cited, keys, leads_to, parts
+from kedge.plan.text import text
+from kedge.plan_command import main
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
 from tests.rules import ROOT, inventories
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sizing.inventory.reading import read_inventory
-from sizing.plan import make_plan
-from sizing.services import SERVICES
+from kedge.plan.inventory.reading import read_inventory
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
 from tests.rest_inventories import rest
 
 ROOT = Path(__file__).resolve().parents[2]

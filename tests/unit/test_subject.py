@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from evidence.release import VERSION
-from evidence.run import parse_run
-from sizing.inventory.reading import read_inventory
-from sizing.inventory.versions import versions
-from sizing.plan import make_plan
-from sizing.services import SERVICES
+from kedge.evidence.release import VERSION
+from kedge.evidence.run import parse_run
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.inventory.versions import versions
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
 from spark_checks.report.subject import head
 from verify.collect.subject import MACHINE, fingerprint, machine, subject
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from control.group_gate import complaint
+from kedge.deploy.group_gate import complaint
 from plugins.modules import kafka_replicas_gate
 from plugins.modules.kafka_topics_present import compare, replication_drift, too_many_copies, unplanned
 

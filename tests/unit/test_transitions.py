@@ -12,13 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from control.breaking_changes import KEPT_PORT, Notice, notices
-from control.deploy_steps import Step, step_lines, steps
-from control.deployed import reported
-from control.rendering import render_instance
+from kedge.deploy.breaking_changes import KEPT_PORT, Notice, notices
+from kedge.deploy.deploy_steps import Step, step_lines, steps
+from kedge.deploy.deployed import reported
+from kedge.deploy.rendering import render_instance
+from kedge.plan.hosts import Inventory
+from kedge.services.planning import make_plan
 from plugins.modules.kafka_topics_present import compare
-from sizing.core.inventory import Inventory
-from sizing.plan import make_plan
 from tests.planned import CLUSTERS, METRICS, mirrors, streams
 from tests.rest_inventories import rest
 

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from evidence.errors import EvidenceError
+from kedge.evidence.errors import EvidenceError
+from kedge.trials.bottleneck import Bottleneck
 from spark_checks import job
 from spark_checks.job import Auditor
 from tests.faults.synthetic import write_evidence
 from tests.trials import LOAD, outcome, write_samples
-from trials import trial, warming
-from trials.bottleneck import Bottleneck
-from trials.passing import SUSTAINED, judge
-from trials.progress import RunLog
-from trials.settings import TrialsError, way_of
-from trials.trial import TrialSpec, note, outcomes, write_down
-from trials.warming import Steady, warm
 from verify.process import Ending
+from verify.trials import trial, warming
+from verify.trials.passing import SUSTAINED, judge
+from verify.trials.progress import RunLog
+from verify.trials.settings import TrialsError, way_of
+from verify.trials.trial import TrialSpec, note, outcomes, write_down
+from verify.trials.warming import Steady, warm
 
 pytestmark = pytest.mark.slow
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from comparison.figures import compare
-from comparison.variant_order import blocks_of, order_of
-from evidence.levels import Levels
+from kedge.evidence.levels import Levels
+from kedge.trials.bottleneck import Bottleneck
+from kedge.trials.figures import compare
+from kedge.trials.search import CapacityEstimate
+from kedge.trials.variant_order import blocks_of, order_of
 from tests.trials import outcome, settings
-from trials import page
-from trials.bottleneck import Bottleneck
-from trials.capacity import rules_of, words
-from trials.compare import named
-from trials.hosts import DeployedHosts, overlay
-from trials.progress import RunLog
-from trials.search import CapacityEstimate
-from trials.settings import TrialsError, judging, of_load
-from trials.warming import Steady, warm_up
+from verify.trials import page
+from verify.trials.capacity import rules_of, words
+from verify.trials.compare import named
+from verify.trials.hosts import DeployedHosts, overlay
+from verify.trials.progress import RunLog
+from verify.trials.settings import TrialsError, judging, of_load
+from verify.trials.warming import Steady, warm_up
 
 
 def test_every_second_block_is_the_other_way_round() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from evidence.load_options import LoadSpec
-from evidence.writing import rows_to_columns, write_json, write_table
+from kedge.evidence.load_options import LoadSpec
+from kedge.evidence.writing import rows_to_columns, write_json, write_table
+from kedge.trials.bottleneck import GENERATORS, Used, costs, limit_of
 from tests.trials import LOAD, write_samples
-from trials.bottleneck import GENERATORS, Used, costs, limit_of
 from verify.load.actors import lanes
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from evidence.writing import write_json
+from kedge.evidence.writing import write_json
 from tests.awaiting import await_that
 from tests.trials import LOAD, SETTINGS
-from trials.__main__ import main
+from verify.trials.__main__ import main
 
 
 def checked(monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], what: str, *more: str) -> int:
@@ -41,7 +41,8 @@ def test_a_run_waits_for_another_that_still_puts_the_hosts_back(tmp_path: Path) 
     with (run.parent / ".trials.lock").open("a") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         waiting = subprocess.Popen(
-            [sys.executable, "-m", "trials", "capacity", "--run-dir", str(run)], stderr=subprocess.DEVNULL
+            [sys.executable, "-m", "verify.trials", "capacity", "--run-dir", str(run)],
+            stderr=subprocess.DEVNULL,
         )
         log = run / "trials.log"
         await_that(lambda: log.exists() and "waits for another run" in log.read_text(), "it waits")

@@ -8,13 +8,13 @@ from typing import Any
 
 import yaml
 
-from sizing.mirror.variables import MeasuredFlow
-from sizing.rest.variables import MeasuredCapacity
-from sizing.streams.variables import MeasuredApplication
+from kedge.services.mirror.variables import MeasuredFlow
+from kedge.services.rest.variables import MeasuredCapacity
+from kedge.services.streams.variables import MeasuredApplication
+from kedge.trials.search import CapacityEstimate
 from tests.trials import LOAD, outcome, settings
-from trials.capacity import recommendation
-from trials.search import CapacityEstimate
-from trials.settings import of_load
+from verify.trials.capacity import recommendation
+from verify.trials.settings import of_load
 
 PROXY = {"distribution": "strimzi", "version": "1.0.0"}
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import yaml
 
+from kedge.trials.bottleneck import Bottleneck
 from tests.trials import DEFAULTS, outcome
-from trials import capacity, compare
-from trials.bottleneck import Bottleneck
-from trials.hosts import DeployedHosts
-from trials.progress import RunLog
-from trials.settings import UNSURE, TrialsError, TrialSettings, read_settings
-from trials.trial import TrialResult, TrialSpec, note, outcomes
-from trials.warming import Steady
+from verify.trials import capacity, compare
+from verify.trials.hosts import DeployedHosts
+from verify.trials.progress import RunLog
+from verify.trials.settings import UNSURE, TrialsError, TrialSettings, read_settings
+from verify.trials.trial import TrialResult, TrialSpec, note, outcomes
+from verify.trials.warming import Steady
 
 LOAD: dict[str, Any] = {"run_id": "r", "rest": {"topic": "t", "records_per_s": 5000}, "kafka": None}
 
@@ -74,7 +74,7 @@ class Simulated:
     def play(self, playbook: str, variables: dict[str, Any], more: list[str] | None = None) -> str:
         variant = next((word.partition("=")[2] for word in more or [] if "advice=" in word), "planned")
         self.done.append(" ".join([playbook, variables.get("trials_tasks", ""), variant]))
-        if playbook == "trials/variant.yml":
+        if playbook == "verify/trials/variant.yml":
             if variant in self.fails_to_start:
                 raise TrialsError(f"{playbook} ended with 2: not ready after 60 s")
             Path(variables["trials_variant_dir"], "load.json").write_text(json.dumps(LOAD))
@@ -147,10 +147,10 @@ def test_a_search_of_three_conditions_leaves_what_it_found(
     at = [one.condition for one in done].index("away")
     assert {one.condition for one in done[at:]} == {"away"}
     # The host that was away is back, and nothing else was touched.
-    assert site.done[-1].startswith("trials/host.yml main")
+    assert site.done[-1].startswith("verify/trials/host.yml main")
     assert not (tmp_path / "r/trials/changed.json").exists()
     assert site.done[0].startswith("deploy.yml")  # with --check
-    assert {one.partition(" ")[0] for one in site.done[1:]} == {"trials/host.yml"}
+    assert {one.partition(" ")[0] for one in site.done[1:]} == {"verify/trials/host.yml"}
     # Cores were not read, so nothing goes to the plan.
     assert yaml.safe_load((tmp_path / "r/report/recommendations.yml").read_text()) == {"recommended": {}}
 
@@ -176,7 +176,7 @@ def test_a_host_that_does_not_come_back_costs_no_report(
     Simulated(monkeypatch, {"away": 20_000})
 
     def lost(_: DeployedHosts) -> None:
-        raise TrialsError("trials/host.yml ended with 4: unreachable")
+        raise TrialsError("verify/trials/host.yml ended with 4: unreachable")
 
     monkeypatch.setattr(DeployedHosts, "put_back", lost)
     with pytest.raises(TrialsError, match="unreachable"):
@@ -207,7 +207,7 @@ def test_arms_take_turns_and_what_was_planned_is_put_back(
 ) -> None:
     site = Simulated(monkeypatch, {})
     assert call(compare.compare_variants, begun(tmp_path, arms=["documented", "planned"]), tmp_path) == 0
-    deployed = [one.split()[-1] for one in site.done if one.startswith("trials/variant.yml")]
+    deployed = [one.split()[-1] for one in site.done if one.startswith("verify/trials/variant.yml")]
     assert deployed[:4] == ["documented", "planned", "planned", "documented"]
     # Who follows itself is restarted: fresh processes in each trial.
     assert sum(one.startswith("rolling_restart.yml") for one in site.done) == 4
@@ -368,7 +368,10 @@ def test_arms_of_which_none_starts_are_no_comparison(
         == UNSURE
     )
     said = capsys.readouterr().out
-    assert "failed: the variant does not start: trials/variant.yml ended with 2: not ready after 60 s" in said
+    assert (
+        "failed: the variant does not start: verify/trials/variant.yml ended with 2: not ready after 60 s"
+        in said
+    )
     assert "nothing to compare: stock or another variant needs a load test that was audited" in said
     assert (tmp_path / "r/report/report.html").exists()
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from bench.trials.simulated import RULES, System
-from trials.search import CapacityEstimate, Rules, Tried, answers, most_trials, next_trial
+from kedge.trials.search import CapacityEstimate, Rules, Tried, answers, most_trials, next_trial
+from lab.bench.trials.simulated import RULES, System
 
 SEEDS = 120
 

@@ -31,7 +31,7 @@ OWN = [
     "rm -r inventories/mine/group_vars/mirror_maker inventories/mine/group_vars/streams_app "
     "inventories/mine/group_vars/kafka_broker",
     "rm -r inventories/mine/group_vars/load_generator",
-    ".venv/bin/python -m sizing --inventory inventories/mine",
+    ".venv/bin/kedge plan --inventory inventories/mine",
 ]
 PLAN = OWN[-1]
 #: What removes everything from a host of a service.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from local.unpacking import unpack
+from kedge.setup.unpacking import unpack
 
 
 @pytest.mark.parametrize("filtered", [True, False])

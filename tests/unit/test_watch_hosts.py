@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from evidence.writing import write_json
+from kedge.evidence.writing import write_json
 from tests.awaiting import await_that
 from verify.collect.hosts import to_access
 from verify.watch import host_sampler, host_watcher

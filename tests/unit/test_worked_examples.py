@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from sizing.core.inventory import Inventory
-from sizing.host.kernel import effective
-from sizing.plan import make_plan
-from sizing.rest.distributions.mapr import topic_in_url
-from sizing.streams.stores import state, store_mib
-from sizing.streams.variables import StateStore
-from sizing.topics.cluster_limits import added_replication_ms
-from sizing.topics.partition_count import partitions_needed
+from kedge.plan.hosts import Inventory
+from kedge.services.host.kernel import effective
+from kedge.services.planning import make_plan
+from kedge.services.rest.distributions.mapr import topic_in_url
+from kedge.services.streams.stores import state, store_mib
+from kedge.services.streams.variables import StateStore
+from kedge.services.topics.cluster_limits import added_replication_ms
+from kedge.services.topics.partition_count import partitions_needed
 from tests.planned import CLUSTERS, findings, instances, mirrors, of_topics, streams, value
 from tests.rest_inventories import planned, rest
 

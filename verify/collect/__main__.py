@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evidence.listing import ENDING, files_of
-from evidence.writing import rows_to_columns, write_json, write_table
+from kedge.evidence.listing import ENDING, files_of
+from kedge.evidence.writing import rows_to_columns, write_json, write_table
 from verify.collect.clocks import ClockOffset, offset
 from verify.collect.gc import pauses
 from verify.collect.hosts import CollectError, read_access

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evidence.secrets import from_environment
+from kedge.evidence.secrets import from_environment
 
 #: What ssh is told by Access: of an option, its first value counts.
 _OWN = (

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from border.host_output import LOG_BYTES
-from evidence.secrets import looks_secret
+from kedge.evidence.border.host_output import LOG_BYTES
+from kedge.evidence.secrets import looks_secret
 
 _FILE: Final = "@@kedge file "
 _GC: Final = "@@kedge gc "

@@ -12,8 +12,8 @@ from paramiko import Channel, ProxyCommand, SSHException
 from pyinfra.api import Config, Inventory, State
 from pyinfra.api.exceptions import ConnectError
 
-from border.host_output import ERROR_BYTES, nanoseconds, output
-from border.untrusted import UntrustedError, shown
+from kedge.evidence.border.host_output import ERROR_BYTES, nanoseconds, output
+from kedge.evidence.border.untrusted import UntrustedError, shown
 from verify.collect.clocks import ROUND_TRIPS, RoundTrip
 from verify.collect.hosts import Access, become_password, forward
 from verify.process import now_us

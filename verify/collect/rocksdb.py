@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from border.host_output import memory
+from kedge.evidence.border.host_output import memory
 
 _SAME: Final = (
     "at_us",

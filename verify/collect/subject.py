@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from border.host_output import machine as told
-from evidence.release import VERSION
+from kedge.evidence.border.host_output import machine as told
+from kedge.evidence.release import VERSION
 
 #: What of plan.json says how things are to be. The rest are remarks, and where this machine has its files.
 _PLANNED: Final = ("hosts", "topics", "clients", "rollouts", "clusters", "versions", "flows", "applications")

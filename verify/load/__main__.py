@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from evidence.load_options import LoadError, LoadSpec, read_load
+from kedge.evidence.load_options import LoadError, LoadSpec, read_load
 from verify.collect.hosts import CollectError, read_access
 from verify.load.generators import command
 from verify.load.parent import InterruptedLoadError, WorkerDiedError, run_load

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from border.load_generator import Columns, LoadProcess
-from evidence.load_options import LoadSpec
+from kedge.evidence.border.load_generator import Columns, LoadProcess
+from kedge.evidence.load_options import LoadSpec
 
 WATCH: Final = "watch"
 REST_CONSUMERS: Final = "rest-consumers"

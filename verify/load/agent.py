@@ -25,9 +25,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
 
-from border.load_generator import LOG_BYTES
-from control.generator_bundle import code
-from evidence.load_options import read_load
+from kedge.deploy.generator_bundle import code
+from kedge.evidence.border.load_generator import LOG_BYTES
+from kedge.evidence.load_options import read_load
 from verify.load.actors import workers
 from verify.load.board import Board
 from verify.process import AHEAD, end_all, last_line, leave, start_module

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
-from control.kafka_admin import RefusedError, admin
-from evidence.load_options import LoadError, LoadSpec
+from kedge.deploy.kafka_admin import RefusedError, admin
+from kedge.evidence.load_options import LoadError, LoadSpec
 from verify.load.board import Cell
 
 _ASK_S: Final = 10.0

@@ -14,11 +14,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final
 
-from border.load_generator import LINE_BYTES, LOG_BYTES, ClockReading, LoadProcess, clock, counted, take_files
-from border.untrusted import UntrustedError, read_line, shown
-from control.generator_bundle import code
-from evidence.load_options import LoadError, LoadSpec
-from evidence.secrets import from_environment
+from kedge.deploy.generator_bundle import code
+from kedge.evidence.border.load_generator import (
+    LINE_BYTES,
+    LOG_BYTES,
+    ClockReading,
+    LoadProcess,
+    clock,
+    counted,
+    take_files,
+)
+from kedge.evidence.border.untrusted import UntrustedError, read_line, shown
+from kedge.evidence.load_options import LoadError, LoadSpec
+from kedge.evidence.secrets import from_environment
 from verify.collect.clocks import ROUND_TRIPS, ClockOffset, RoundTrip, offset
 from verify.collect.hosts import Access, ssh
 from verify.load.actors import WATCH, Lane, lanes, processes, workers

@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from evidence.load_options import Client, LoadSpec
-from evidence.record import identities, run_tag
-from evidence.writing import EvidenceWriter
+from kedge.evidence.load_options import Client, LoadSpec
+from kedge.evidence.record import identities, run_tag
+from kedge.evidence.writing import EvidenceWriter
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.process import Ending, cpu_us, now_us
 

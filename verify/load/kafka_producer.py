@@ -16,10 +16,10 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import KafkaError, Producer
 
-from evidence.load_options import Client, LoadSpec
-from evidence.prefix import SEQ
-from evidence.record import run_tag
-from evidence.writing import EvidenceWriter
+from kedge.evidence.load_options import Client, LoadSpec
+from kedge.evidence.prefix import SEQ
+from kedge.evidence.record import run_tag
+from kedge.evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger

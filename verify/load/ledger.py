@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evidence.load_options import LoadSpec
-from evidence.writing import EvidenceWriter
+from kedge.evidence.load_options import LoadSpec
+from kedge.evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import Cell
 from verify.load.records import Longs

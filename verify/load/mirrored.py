@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from evidence.load_options import ClusterTopic, LoadSpec, Mirror
+from kedge.evidence.load_options import ClusterTopic, LoadSpec, Mirror
 from verify.load import cluster
 from verify.load.cluster import Offsets
 from verify.load.progress import TopicFacts

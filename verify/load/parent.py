@@ -12,10 +12,10 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from evidence.listing import files_of
-from evidence.load_options import ClusterTopic, LoadError, LoadSpec
-from evidence.load_state import Phase
-from evidence.record import run_tag
+from kedge.evidence.listing import files_of
+from kedge.evidence.load_options import ClusterTopic, LoadError, LoadSpec
+from kedge.evidence.load_state import Phase
+from kedge.evidence.record import run_tag
 from verify.load import cluster
 from verify.load.actors import REST_CONSUMERS, WATCH, group_actor, lanes, workers
 from verify.load.board import ActorState, Board, Cell, Head

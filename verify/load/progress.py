@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from evidence.load_options import ClusterTopic, LoadSpec
-from evidence.load_state import Phase
-from evidence.release import RUN_SCHEMA
-from evidence.writing import write_json
+from kedge.evidence.load_options import ClusterTopic, LoadSpec
+from kedge.evidence.load_state import Phase
+from kedge.evidence.release import RUN_SCHEMA
+from kedge.evidence.writing import write_json
 from verify.collect.clocks import ClockOffset
 from verify.load.actors import group_actor, lanes, workers
 from verify.load.board import Board, Cell

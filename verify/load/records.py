@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from evidence.prefix import CRC, INTENDED_US, PREFIX_BYTES, SEQ
-from evidence.record import encode
+from kedge.evidence.prefix import CRC, INTENDED_US, PREFIX_BYTES, SEQ
+from kedge.evidence.record import encode
 
 KEYS: Final = 4000
 _PAYLOADS: Final = 256
@@ -50,7 +50,7 @@ def count_due(start_us: int, rate: float, now_us: int, per_request: int = 1) -> 
 
 
 class Encoder:
-    """Makes the values of one producer, as :func:`evidence.record.encode` does, many at a time.
+    """Makes the values of one producer, as :func:`kedge.evidence.record.encode` does, many at a time.
 
     The payload is one of 256 random hexadecimal texts, fixed by run and producer, and pads the value to
     ``record_bytes``. The checksum of a block costs a few table look-ups: CRC-32 is linear, so a value's

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from border.proxy import ANSWER_BYTES, instance
-from border.untrusted import UntrustedError, shown
-from evidence.load_options import RestLoad
+from kedge.evidence.border.proxy import ANSWER_BYTES, instance
+from kedge.evidence.border.untrusted import UntrustedError, shown
+from kedge.evidence.load_options import RestLoad
 from verify.load.rest_login import session_options
 
 #: Where an instance or the balancer says which instance (host:port) answered, the first that is there.

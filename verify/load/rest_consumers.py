@@ -23,11 +23,19 @@ from typing import Any, Final, NamedTuple
 import httpx
 import numpy as np
 
-from border.proxy import ANSWER_BYTES, StrangePlaceError, may_log_in, most_bytes, place, records, refusal
-from border.untrusted import UntrustedError, shown
-from evidence.load_options import LoadSpec, RestLoad
-from evidence.record import identities, run_tag
-from evidence.writing import EvidenceWriter
+from kedge.evidence.border.proxy import (
+    ANSWER_BYTES,
+    StrangePlaceError,
+    may_log_in,
+    most_bytes,
+    place,
+    records,
+    refusal,
+)
+from kedge.evidence.border.untrusted import UntrustedError, shown
+from kedge.evidence.load_options import LoadSpec, RestLoad
+from kedge.evidence.record import identities, run_tag
+from kedge.evidence.writing import EvidenceWriter
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.rest_connections import instance_of
 from verify.load.rest_login import session_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
-from evidence.load_options import LoadError, RestLoad
+from kedge.evidence.load_options import LoadError, RestLoad
 
 
 def session_options(rest: RestLoad) -> dict[str, Any]:

@@ -7,9 +7,9 @@ import json
 from typing import Final
 from urllib.parse import quote
 
-from border.proxy import origin
-from border.untrusted import UntrustedError
-from evidence.load_options import LoadError, RestLoad
+from kedge.evidence.border.proxy import origin
+from kedge.evidence.border.untrusted import UntrustedError
+from kedge.evidence.load_options import LoadError, RestLoad
 from verify.load.ledger import ACKED
 from verify.load.rest_connections import NoAnswerError, NotSentError, Wire
 from verify.load.rest_producers import PRODUCE_HEADERS, read_answer

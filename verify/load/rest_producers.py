@@ -17,11 +17,11 @@ from urllib.parse import quote
 import httpx
 import numpy as np
 
-from border.proxy import ProduceResult, offsets
-from border.untrusted import UntrustedError, shown
-from evidence.load_options import LoadSpec, RestLoad
-from evidence.record import run_tag
-from evidence.writing import EvidenceWriter
+from kedge.evidence.border.proxy import ProduceResult, offsets
+from kedge.evidence.border.untrusted import UntrustedError, shown
+from kedge.evidence.load_options import LoadSpec, RestLoad
+from kedge.evidence.record import run_tag
+from kedge.evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger

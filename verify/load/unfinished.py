@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from evidence.writing import write_table
+from kedge.evidence.writing import write_table
 from verify.load.actors import Lane
 from verify.load.records import Encoder, Longs, due_us
 

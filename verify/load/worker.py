@@ -8,8 +8,8 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from evidence.load_options import read_load
-from evidence.writing import EvidenceWriter
+from kedge.evidence.load_options import read_load
+from kedge.evidence.writing import EvidenceWriter
 from verify.load import kafka_consumer, kafka_producer, rest_consumers, rest_producers
 from verify.load.actors import REST_CONSUMERS, WATCH, lanes, workers
 from verify.load.board import Board

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from evidence.release import RUN_SCHEMA
-from evidence.writing import write_json
+from kedge.evidence.release import RUN_SCHEMA
+from kedge.evidence.writing import write_json
 from verify.collect.hosts import Access
 from verify.collect.remote import on_all
 from verify.measure.config import ClientWork, MeasureError, Measurement

@@ -10,7 +10,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from evidence.levels import Levels
+from kedge.evidence.levels import Levels
 from spark_checks.checks import partition_rates
 from spark_checks.engine.readers import open_evidence
 from spark_checks.job import Audit, Auditor

@@ -10,7 +10,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
-from control.kafka_admin import TIMEOUT_SECONDS, RefusedError, admin
+from kedge.deploy.kafka_admin import TIMEOUT_SECONDS, RefusedError, admin
 from verify.measure.config import PREFIX, MeasureError
 
 #: Should a topic outlive its measurement (a machine that lost power), its records do not.

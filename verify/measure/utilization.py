@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from border.host_output import nanoseconds
-from border.untrusted import UntrustedError, count, read_as, shown
-from sizing.topics.curve import Use
+from kedge.evidence.border.host_output import nanoseconds
+from kedge.evidence.border.untrusted import UntrustedError, count, read_as, shown
+from kedge.services.topics.curve import Use
 
 #: Prints the counters of a Linux machine; needs no rights and no tools beyond a shell's usual ones.
 COMMAND: Final = (

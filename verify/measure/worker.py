@@ -20,8 +20,8 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from evidence.record import identities, run_tag
-from evidence.writing import EvidenceWriter
+from kedge.evidence.record import identities, run_tag
+from kedge.evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import Cell
 from verify.load.kafka_producer import Sender

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sizing.host.kernel import effective
+from kedge.services.host.kernel import effective
 from verify.state.conftest import name_of
 
 testinfra_hosts = ["ansible://all"]

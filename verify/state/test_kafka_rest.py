@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sizing.core.jvm_flags import maximum_heap_mib
-from sizing.core.settings import MIB
+from kedge.plan.jvm_flags import maximum_heap_mib
+from kedge.plan.settings import MIB
 from verify.state.conftest import Instances, contents, differing, in_file, value
 
 testinfra_hosts = ["ansible://kafka_rest"]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ConfigResource
 
-from control.kafka_admin import TIMEOUT_SECONDS, admin
-from evidence.secrets import from_environment
+from kedge.deploy.kafka_admin import TIMEOUT_SECONDS, admin
+from kedge.evidence.secrets import from_environment
 
 Settings = dict[tuple[str, str], dict[str, str]]
 SIZES = ("partitions", "replication.factor")

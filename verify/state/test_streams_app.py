@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from control.kafka_admin import admin
-from control.read_changelogs import read_changelogs
-from sizing.streams.changelog_checks import Needs, check_changelogs
+from kedge.deploy.kafka_admin import admin
+from kedge.deploy.read_changelogs import read_changelogs
+from kedge.services.streams.changelog_checks import Needs, check_changelogs
 from verify.state.conftest import Instances, value
 
 testinfra_hosts = ["ansible://streams_app"]

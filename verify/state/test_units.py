@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sizing.services import SERVICES
+from kedge.services.registry import SERVICES
 from verify.state.conftest import name_of
 
 testinfra_hosts = ["ansible://all"]

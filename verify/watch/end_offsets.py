@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from evidence.writing import EvidenceWriter
+from kedge.evidence.writing import EvidenceWriter
 from verify.process import now_us
 from verify.watch.timer import ANSWER_S, SampleTimer
 

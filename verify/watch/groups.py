@@ -13,8 +13,8 @@ from typing import Final
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
-from border.cluster import member as named
-from evidence.writing import EvidenceWriter
+from kedge.evidence.border.cluster import member as named
+from kedge.evidence.writing import EvidenceWriter
 from verify.process import now_us
 from verify.watch.ownership import GroupSample, Owners, changes, owners_after
 from verify.watch.timer import ANSWER_S, SampleTimer

@@ -21,10 +21,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from border.host_output import ERROR_BYTES, SAMPLE_BYTES, sample
-from border.untrusted import UntrustedError, read_line, shown
-from evidence.tables import PRESSURE
-from evidence.writing import EvidenceWriter, rows_to_columns
+from kedge.evidence.border.host_output import ERROR_BYTES, SAMPLE_BYTES, sample
+from kedge.evidence.border.untrusted import UntrustedError, read_line, shown
+from kedge.evidence.tables import PRESSURE
+from kedge.evidence.writing import EvidenceWriter, rows_to_columns
 from verify.collect.hosts import Access, CollectError, become_password, read_access, ssh
 from verify.process import Ending
 

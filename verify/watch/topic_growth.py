@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from control.kafka_admin import admin
+from kedge.deploy.kafka_admin import admin
 
 _TIMEOUT_S: Final = 10.0
 #: Newest records of a partition from which their size is taken, and how long they may take to come.

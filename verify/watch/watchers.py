@@ -15,8 +15,8 @@ from typing import Final
 import pyarrow.parquet as pq
 from confluent_kafka.admin import AdminClient
 
-from evidence.load_options import LoadSpec
-from evidence.writing import EvidenceWriter
+from kedge.evidence.load_options import LoadSpec
+from kedge.evidence.writing import EvidenceWriter
 from verify.load.actors import WATCH, group_actor
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.cluster import partitions

@@ -1,0 +1,98 @@
+"""The command ``kedge``: one name for what people run, each part of it loaded when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from kedge.closed_output import until_closed
+from kedge.evidence.nearest import nearest
+from kedge.evidence.release import VERSION
+
+
+class Command(NamedTuple):
+    """A part of the command: the module whose ``main`` it is, what it is for, and an example."""
+
+    module: str
+    purpose: str
+    example: str
+
+
+COMMANDS: Final = {
+    "plan": Command(
+        "kedge.plan_command", "plan an inventory: settings with reasons, findings", "-i inventories/prod"
+    ),
+    "review": Command(
+        "kedge.review.command", "judge configuration files that you run today", "docker-compose.yml"
+    ),
+    "clients": Command(
+        "kedge.services.clients.__main__",
+        "print the settings of kafka_clients",
+        "-i inventories/prod --out build",
+    ),
+    "audit": Command(
+        "spark_checks.__main__",
+        "judge evidence: verdicts, a report (needs Spark)",
+        "--evidence runs/latest/evidence --slo runs/latest/slo.yml --out report",
+    ),
+    "limits": Command("verify.limits", "measure what bounds this machine's load", "--help"),
+    "measure": Command(
+        "verify.measure.__main__", "measure what one partition of a cluster sustains", "--help"
+    ),
+    "watch-topic": Command("verify.watch_topic", "print the rate at which topics grow", "--help"),
+    "setup": Command("kedge.setup.phases", "install what a clone lacks", "--without-fleet"),
+}
+#: What only a clone has: playbooks, the load, the audit.
+_OF_A_CLONE: Final = ("lab", "pyspark", "spark_checks", "verify")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and end with its status; 2 where there is no such command."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    name, rest = (given[0], given[1:]) if given else ("--help", [])
+    if name in ("--help", "-h", "help"):
+        print(_help())
+        sys.exit(0 if given else 2)
+    if name == "--version":
+        print(VERSION)
+        sys.exit(0)
+    if name not in COMMANDS:
+        near = nearest(name, COMMANDS)
+        print(
+            f"kedge {name}: no such command; {f'did you mean {near}?' if near else 'see kedge --help'}",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    run = _loaded(name)
+    sys.exit(until_closed(lambda: run(rest)))
+
+
+def _loaded(name: str) -> Callable[[list[str]], int]:
+    try:
+        module = importlib.import_module(COMMANDS[name].module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _OF_A_CLONE:
+            raise
+        print(f"kedge {name} needs a clone of Kedge that `make setup` made ready: {error}", file=sys.stderr)
+        sys.exit(2)
+    found: Callable[[list[str]], int] = module.main
+    return found
+
+
+def _help() -> str:
+    wide = max(map(len, COMMANDS))
+    lines = [
+        f"  {name:{wide}}  {one.purpose}\n  {'':{wide}}  kedge {name} {one.example}"
+        for name, one in COMMANDS.items()
+    ]
+    return "\n".join(
+        [
+            "usage: kedge COMMAND ...",
+            "",
+            "Plan and review the machines around a Kafka cluster. `kedge COMMAND --help` has the options.",
+            "",
+            *lines,
+        ]
+    )

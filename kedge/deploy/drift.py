@@ -1,0 +1,309 @@
+"""Says what a deploy would change, as a person reads it. Pure: a module's answer in, lines out."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from kedge.deploy.breaking_changes import notices
+from kedge.evidence.printable import plain_lines
+from kedge.evidence.secrets import holds_secret, looks_secret, without_secrets
+from kedge.plan.compact_names import fold
+
+_COLUMNS = 100
+#: As many values are named in a warning; plan.yml has all of them.
+_GOING_BACK: Final = 8
+
+
+def describe(
+    answer: Mapping[str, Any],
+    unit: str,
+    instances: Sequence[Mapping[str, Any]],
+    unknown: Iterable[str] = (),
+    *,
+    balanced: bool = False,
+) -> dict[str, Any]:
+    """Return what kedge_release answered in check mode, by instance.
+
+    ``unknown`` names links whose targets are not known here. The result has ``instances``, name to ``state``
+    (a key of ``_STATES``), ``lines`` and ``added``, the files that are new; ``units``, lines for the
+    service's unit files; ``stale``, names of instances that are no longer planned; ``unknown``; ``noticed``,
+    what clients notice (``kedge.deploy.breaking_changes``), where ``balanced`` says that balancers stand
+    before the instances.
+    """
+    unknown = list(unknown)
+    differences = {d["before_header"]: (d["before"], d["after"]) for d in answer.get("diff", [])}
+    described = {}
+    for instance, state in zip(instances, answer["instances"], strict=True):
+        home = f"/etc/{unit}/{instance['name']}/"
+        hidden = {s["key"] for s in instance["settings"] if s.get("secret")}
+        own = {p.removeprefix(home): d for p, d in differences.items() if p.startswith(home)}
+        lines = [
+            line
+            # A changed unit file is shown once, with the unit.
+            for path, (before, after) in own.items()
+            if path not in unknown and path != "unit.service"
+            for line in (path, *indented(change(before, after, hidden)))
+        ]
+        if state.get("predecessor"):
+            held = "holds its port" if instance.get("port") else "runs"
+            lines = [f"from {state['predecessor']}, which {held} now"]
+        changed = set(own) - set(unknown)
+        described[instance["name"]] = {
+            "state": _state(state, changed, unknown),
+            "lines": lines,
+            "added": [path for path, (before, _) in own.items() if not before],
+        }
+    units = [
+        line
+        for path, (before, after) in differences.items()
+        if path.startswith("/etc/systemd/system/") and before
+        for line in (path, *indented(change(before, after, set())))
+    ]
+    noticed = [list(notice) for notice in notices(answer, unit, instances, balanced=balanced)]
+    found = {"instances": described, "units": units, "stale": list(answer["stale"]), "unknown": unknown}
+    return found | {"noticed": noticed}
+
+
+def describe_files(differences: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of files that a module would change, as it answered in check mode."""
+    return [
+        line
+        for each in differences
+        if each.get("before") != each.get("after")
+        for line in (
+            str(each.get("after_header") or each.get("before_header") or "a file").partition(" (")[0],
+            *indented(change(str(each.get("before") or ""), str(each.get("after") or ""), set())),
+        )
+    ]
+
+
+def _state(state: Mapping[str, Any], changed: set[str], unknown: list[str]) -> str:
+    if state.get("predecessor"):
+        return "adopt"
+    if state["current"] is None:
+        return "new"
+    if state.get("comments"):
+        changed = set()
+    if changed and not state["active"]:
+        return "off"
+    if changed:
+        # The release in force is the planned one, and its files are not: somebody was there.
+        return "differs" if state["pending"] else "edited"
+    if not state["active"]:
+        return "stopped"
+    # With a link that is not known, the release's name says nothing.
+    return "older" if state["pending"] and not unknown else "same"
+
+
+def change(before: str, after: str, hidden: set[str]) -> list[str]:
+    """Return the lines of a file that change: rendered files key by key, others as a unified diff."""
+    if "# Rendered from the plan" not in before + after:
+        both = difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm="")
+        return [without_secrets(line) for line in both if not line.startswith(("---", "+++", "@@"))]
+    old, new = read(before), read(after)
+    lines: list[str] = []
+    reasons: list[str] = []
+    for key in dict.fromkeys([*old, *new]):
+        (was, why_was), (is_, why) = old.get(key, (None, "")), new.get(key, (None, ""))
+        if was != is_:
+            secret = key in hidden or looks_secret(key) or any(holds_secret(v or "") for v in (was, is_))
+            values = ("***", "***") if secret else _apart(was, is_)
+            lines += [f"{sign}{key}={value}" for sign, value in _signed(was, is_, values)]
+            lines += indented(textwrap.wrap(why, _COLUMNS - 12, break_on_hyphens=False), 4)
+        elif why_was != why:
+            reasons.append(key)
+    if reasons:
+        said = f"other reasons, same values: {', '.join(reasons)}"
+        lines += textwrap.wrap(said, _COLUMNS - 8, break_on_hyphens=False)
+    return lines
+
+
+def _signed(was: str | None, is_: str | None, values: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    # A list of flags that only grows or only shrinks has one line.
+    if was is not None and values[0] != "...":
+        yield "-", values[0]
+    if is_ is not None and values[1] != "...":
+        yield "+", values[1]
+
+
+def _apart(was: str | None, is_: str | None) -> tuple[str, str]:
+    """Return two values; of long lists of flags only what is not in both."""
+    if was is None or is_ is None or min(len(was.split()), len(is_.split())) < 4:
+        return was or "", is_ or ""
+    old, new = was.strip('"').split(), is_.strip('"').split()
+    less, more = ([w for w in a if w not in b] for a, b in ((old, new), (new, old)))
+    return (" ".join([*less, "..."]), " ".join([*more, "..."])) if less or more else (was, is_)
+
+
+def hide_secrets(before: str, after: str) -> tuple[str, str]:
+    """Return two texts of a file without secrets and control characters; a change stays visible."""
+    old = read(before)
+
+    def masked(line: str, changed: str) -> str:
+        key, equals, value = line.partition("=")
+        if not equals or line.startswith("#") or not (looks_secret(key) or holds_secret(value)):
+            return without_secrets(line)
+        return f"{key}=***{changed if key in old and old[key][0] != value else ''}"
+
+    # What is there is the host's word, and goes to a terminal.
+    return (
+        plain_lines("\n".join(masked(line, "") for line in before.split("\n"))),
+        plain_lines("\n".join(masked(line, " (another one)") for line in after.split("\n"))),
+    )
+
+
+def read(text: str) -> dict[str, tuple[str, str]]:
+    """Return the keys of a rendered file with their values, as they are written, and reasons."""
+    found: dict[str, tuple[str, str]] = {}
+    reason: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("#"):
+            reason.append(line.removeprefix("#").strip())
+        elif match := re.match(r"((?:\\.|[^=\\])+)=(.*)", line):
+            found[match[1]] = (match[2], " ".join(reason))
+            reason = []
+        else:
+            reason = []
+    return found
+
+
+def going_back(kit: str, newer: str, differences: Iterable[Mapping[str, Any]]) -> str:
+    """Return the warning of a deploy by an older Kedge than the last, with the values that it changes.
+
+    Args:
+        kit: the version that deploys.
+        newer: the version that deployed before.
+        differences: of each file ``before`` and ``after``, without secrets.
+    """
+    values: dict[str, None] = {}
+    for each in differences:
+        old, new = (
+            {key: value for key, (value, _) in read(each[side]).items()} for side in ("before", "after")
+        )
+        for key in sorted({*old, *new}):
+            if old.get(key) != new.get(key):
+                was, is_ = _apart(old.get(key), new.get(key))
+                values[f"{key} from {was or 'unset'} to {is_ or 'unset'}"] = None
+    shown = list(values)[:_GOING_BACK]
+    more = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
+    return (
+        f"Kedge {kit} deploys what Kedge {newer} deployed before. It changes "
+        f"{'; '.join(shown) or 'no value of this service'}{more}. Deploy with {newer} to keep what it chose; "
+        f"plan.yml of {kit} shows all that would change"
+    )
+
+
+def indented(lines: Iterable[str], by: int = 2) -> Iterator[str]:
+    """Return the lines further in."""
+    return (f"{' ' * by}{line}" for line in lines)
+
+
+_STATES = {
+    "new": "not deployed yet; a deploy would start it",
+    "adopt": "a deploy would take it over",
+    "differs": "differs; a deploy would restart it",
+    "off": "differs and does not run; a deploy would start it as planned",
+    "edited": "was edited on the host; a deploy would put back what is planned",
+    "older": "runs an older release than the one in place; a deploy would restart it",
+    "stopped": "does not run; a deploy would start it",
+    "set": "differs; a deploy would set it",
+    "same": "as planned",
+}
+
+
+def lines_of(
+    compared: Mapping[str, Mapping[str, Any]], services: Sequence[str], why_not: Mapping[str, str]
+) -> list[str]:
+    """Return what is said of one host: a line an instance that is not as planned, with what differs in it.
+
+    Args:
+        compared: service to what ``describe`` returned, or ``{"lines": what differs}`` of a service that is
+            no release, or ``{"unreachable": why}``, or ``{"failed": why}``.
+        services: what is planned for the host.
+        why_not: service to why no role compares it.
+    """
+    if why := next((c["unreachable"] for c in compared.values() if "unreachable" in c), None):
+        return [f"cannot be reached: {why}"]
+    if not services:
+        return ["nothing is planned"]
+    lines: list[str] = []
+    for service, found in compared.items():
+        lines += _service(service, found)
+    reasons: dict[str, list[str]] = {}
+    for service in services:
+        if service not in compared:
+            reasons.setdefault(why_not.get(service, "its role did not answer"), []).append(service)
+    lines += [f"{', '.join(rest)}: not compared, for {why}" for why, rest in reasons.items()]
+    in_short = "; ".join(lines)
+    whole = len(in_short) < _COLUMNS - 20 and not any(line.startswith(" ") for line in lines)
+    return [in_short] if whole else lines
+
+
+def would_change(compared: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether a deploy would change a host; arguments as of :func:`lines_of`."""
+    return any(
+        found.get("lines")
+        or found.get("stale")
+        or found.get("units")
+        or any(one["state"] != "same" for one in found.get("instances", {}).values())
+        for found in compared.values()
+    )
+
+
+def unknown_of(compared: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether something of a host could not be compared, so that nobody knows what would change."""
+    return any("unreachable" in found or "failed" in found for found in compared.values())
+
+
+def changes_line(changed: Sequence[str], unknown: Sequence[str]) -> str:
+    """Return what would change and what is not known, as one line; empty where all is as planned."""
+    parts = [f"a deploy would change {fold(changed)}"] if changed else []
+    parts += [f"{fold(unknown)} could not be compared"] if unknown else []
+    return "; ".join(parts)
+
+
+def _service(service: str, found: Mapping[str, Any]) -> list[str]:
+    if "failed" in found:
+        return [f"{service}: cannot be compared: {found['failed']}"]
+    if "lines" in found:
+        if not found["lines"]:
+            return [f"{service}: as planned"]
+        return [f"{service}: differs; a deploy would change it", *indented(found["lines"])]
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for name, one in found["instances"].items():
+        # The plan has every value of a new instance already.
+        shown = () if one["state"] == "new" else tuple(one["lines"])
+        # Two instances that differ in the same but for their own names are one.
+        own = tuple(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "INSTANCE", line) for line in shown)
+        alike.setdefault((one["state"], own), []).append(name)
+    lines = []
+    for (state, own), names in alike.items():
+        shown = found["instances"][names[0]]["lines"] if own and len(names) == 1 else own
+        lines += [f"{service}@{fold(names)}: {_STATES[state]}", *indented(shown)]
+    lines += [f"{service}@{name}: no longer planned; a deploy would stop it" for name in found["stale"]]
+    if found["units"]:
+        lines += [f"{service}: its unit differs", *indented(found["units"])]
+    if found["unknown"]:
+        lines.append(f"{service}: its software is not compared: it is not on this machine")
+    return lines
+
+
+def topic_lines(changes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return what kafka_topics_present answered in check mode: a line a topic that would change."""
+    lines = []
+    for topic, what in changes.items():
+        if "create" in what:
+            said = ", ".join(f"{key}={value}" for key, value in what["create"].items())
+            lines.append(f"topic {topic}: not there yet; a deploy would create it with {said}")
+            continue
+        lines.append(f"topic {topic}: differs; a deploy would set")
+        rows = dict(what.get("set", {}))
+        if "grow" in what:
+            rows = {"partitions": what["grow"]} | rows
+        for key, (was, is_) in rows.items():
+            lines += [f"  -{key}={was}", f"  +{key}={is_}"]
+    return lines

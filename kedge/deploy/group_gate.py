@@ -1,0 +1,216 @@
+"""What keeps the gate of a rolling restart closed: groups that are not stable, and lag that is not back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from kedge.deploy.kafka_admin import TIMEOUT_SECONDS, admin
+from kedge.deploy.mirror_positions import mirror_lag, read_positions
+
+LOOKS_IN_A_ROW: Final = 3
+#: Baselines breathe with the fetches in flight; twice as much is still the same lag.
+BASELINE_FACTOR: Final = 2
+#: A share of looks, in percent: a group that holds its levels may be rebalanced by its own clients.
+_HELD_PERCENT: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The states and the lags in records of groups, or why there are none.
+
+    ``began`` and ``ended`` are seconds of a clock that only grows.
+    """
+
+    began: float
+    ended: float
+    states: Mapping[str, str] = field(default_factory=dict)
+    lags: Mapping[str, int] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a gate waits for.
+
+    Attributes:
+        kind: ``before`` an instance is touched groups have to be stable, and their lags are the baseline;
+            ``after`` they have to be stable and their lag back; ``hold`` is that for a while.
+        asked: when; what was seen before that tells nothing of what an instance does now.
+        seconds: how long to wait, or to hold.
+        baseline: group to lag before the first instance was touched; after ``before`` that of its answer.
+        baseline_ms: how long a group is watched for its baseline, where it has none yet.
+        max_lag: lag that is always good enough.
+    """
+
+    kind: str
+    asked: float
+    seconds: float
+    baseline: Mapping[str, int] = field(default_factory=dict)
+    baseline_ms: int = 2000
+    max_lag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GateDecision:
+    """That the gate is open, with the lags of the groups, or why it stays closed."""
+
+    lags: Mapping[str, int]
+    wrong: str | None = None
+
+
+def look(client: Any, names: Sequence[str]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the state and the lag in records of each group that has members, or is named."""
+    listed = client.list_consumer_groups().result(TIMEOUT_SECONDS)
+    if listed.errors:
+        raise listed.errors[0]
+    groups = list(names) or [g.group_id for g in listed.valid]
+    states = {}
+    described = client.describe_consumer_groups(groups) if groups else {}
+    for name, answer in described.items():
+        group = answer.result(TIMEOUT_SECONDS)
+        if group.members or name in names:
+            states[name] = group.state.name
+    return states, {name: lag(client, name) for name in states}
+
+
+def lag(client: Any, group: str) -> int:
+    """Return how many records lie behind the committed offsets of a group."""
+    wish = [ConsumerGroupTopicPartitions(group)]
+    (answer,) = client.list_consumer_group_offsets(wish).values()
+    committed = {(p.topic, p.partition): p.offset for p in answer.result(TIMEOUT_SECONDS).topic_partitions}
+    wish_ends = {TopicPartition(t, p): OffsetSpec.latest() for t, p in committed}
+    if not wish_ends:
+        return 0
+    ends = client.list_offsets(wish_ends)
+    return sum(
+        max(0, end.result(TIMEOUT_SECONDS).offset - max(0, committed[tp.topic, tp.partition]))
+        for tp, end in ends.items()
+    )
+
+
+def look_at_flow(
+    client: Any, flow: Mapping[str, Any], secrets: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the lag of a MirrorMaker 2 flow, in the form in which groups have theirs; it has no state."""
+    where = {"bootstrap.servers": flow["bootstrap_servers"], **flow.get("client", {}), **secrets}
+    positions = read_positions(where, flow["topic"])
+    behind = mirror_lag(client, positions, flow["topics"], TIMEOUT_SECONDS)
+    return {flow["flow"]: "STABLE"}, {flow["flow"]: behind}
+
+
+class Looker:
+    """Looks at the groups of a cluster, or at a flow's positions, by one connection that stays.
+
+    ``where`` has ``bootstrap_servers``, ``client``, ``secrets``, ``groups``, ``positions`` and
+    ``positions_secrets``, as the task kafka_group_gate takes them.
+    """
+
+    def __init__(self, where: Mapping[str, Any]) -> None:
+        self._where = where
+        self._client: Any = None
+
+    def __call__(self) -> tuple[dict[str, str], dict[str, int]]:
+        """Return states and lags; raises ConnectionError where no broker answers or one refuses."""
+        where = self._where
+        try:
+            if self._client is None:
+                keys = {**where.get("client", {}), **where.get("secrets", {})}
+                self._client = admin(where["bootstrap_servers"], keys)
+            if flow := where.get("positions"):
+                return look_at_flow(self._client, flow, where.get("positions_secrets", {}))
+            return look(self._client, where.get("groups", ()))
+        except (KafkaException, TimeoutError) as error:
+            self._client = None
+            late = f"no answer within {TIMEOUT_SECONDS} s"
+            why = error.args[0].str() if isinstance(error, KafkaException) else late
+            message = f"{where['bootstrap_servers']}: {why}"
+            raise ConnectionError(message) from error
+
+
+def complaint(
+    states: Mapping[str, str], lags: Mapping[str, int], baseline: Mapping[str, Any] | None, max_lag: int
+) -> str | None:
+    """Return why the gate stays closed, or None."""
+    for group, state in sorted(states.items()):
+        if state not in ("STABLE", "EMPTY"):
+            return f"group {group} is {state}"
+    if baseline is None:
+        return None
+    for group in sorted(baseline.keys() - states.keys()):
+        return f"group {group} had members before and has none now"
+    for group, behind in sorted(lags.items()):
+        allowed = max(max_lag, BASELINE_FACTOR * int(baseline.get(group, 0)))
+        if behind > allowed:
+            return f"group {group} is {behind} records behind, {allowed} are allowed"
+    return None
+
+
+def decide(
+    question: Question, looks: Sequence[Look], known: Mapping[str, int], now: float
+) -> GateDecision | None:
+    """Return what the looks, oldest first, answer to a question; None while there is nothing to say yet.
+
+    ``known`` are baselines that were taken before; a group that has one need not be watched as long again.
+    """
+    fresh = [one for one in looks if one.began >= question.asked]
+    if not fresh:
+        return None
+    if fresh[-1].error is not None:
+        return GateDecision({}, fresh[-1].error)
+    late = now - question.asked > question.seconds
+    baseline = None if question.kind == "before" else question.baseline
+
+    def wrong(one: Look) -> str | None:
+        return one.error or complaint(one.states, one.lags, baseline, question.max_lag)
+
+    if question.kind == "hold":
+        return _held(question, fresh, wrong) if late else None
+    if said := wrong(fresh[-1]):
+        return GateDecision(fresh[-1].lags, f"after {question.seconds:g} s {said}") if late else None
+    # A row may begin before the question where nothing was touched; what an instance does now is seen anew.
+    good = _last_in_a_row(looks if question.kind == "before" else fresh, wrong)
+    if len(good) < LOOKS_IN_A_ROW:
+        return None
+    return GateDecision(_most(good)) if question.kind == "after" else _baseline(question, good, known)
+
+
+def _held(question: Question, fresh: Sequence[Look], wrong: Callable[[Look], str | None]) -> GateDecision:
+    """Return whether groups held their levels: they do now, and nearly always did."""
+    bad = [said for one in fresh if (said := wrong(one))]
+    held = len(fresh) - len(bad)
+    if wrong(fresh[-1]) is None and 100 * held >= _HELD_PERCENT * len(fresh):
+        return GateDecision(_most(fresh))
+    return GateDecision(
+        _most(fresh), f"{held} of {len(fresh)} looks in {question.seconds:g} s were good: {bad[-1]}"
+    )
+
+
+def _baseline(question: Question, good: Sequence[Look], known: Mapping[str, int]) -> GateDecision | None:
+    """Return the most that lags were while groups were stable, of those that were watched for long enough."""
+    states, last = good[-1].states, good[-1].ended
+    if states.keys() - known.keys() and last - good[0].ended < question.baseline_ms / 1000:
+        return None
+    seen = _most(one for one in good if last - one.ended <= question.baseline_ms / 1000)
+    return GateDecision({name: max(known.get(name, 0), seen.get(name, 0)) for name in states})
+
+
+def _last_in_a_row(looks: Sequence[Look], wrong: Callable[[Look], str | None]) -> list[Look]:
+    good: list[Look] = []
+    for one in reversed(looks):
+        if wrong(one) is not None:
+            break
+        good.append(one)
+    return good[::-1]
+
+
+def _most(looks: Iterable[Look]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in looks:
+        for group, behind in one.lags.items():
+            found[group] = max(found.get(group, 0), behind)
+    return found

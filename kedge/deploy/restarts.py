@@ -1,0 +1,102 @@
+"""Which instances restart together, and which hosts must not reboot: of the plan and hosts' answers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kedge.deploy.planned import brokers_of, planned_instances, rollout_value
+from kedge.services.registry import SERVICES
+from kedge.services.rollout import ahead, batches
+
+
+def rollout_ahead(plan: Mapping[str, Any], service: str, hosts: Iterable[str]) -> dict[str, int]:
+    """Return how many instances of which of these hosts go first."""
+    instances = _rolled(plan, service, hosts)
+    # Where there is no other to follow, nothing goes first.
+    first = rollout_value(plan, service, "first") if sum(instances.values()) > 1 else 0
+    return ahead(list(instances), instances, first)
+
+
+def rollout_batches(plan: Mapping[str, Any], service: str, hosts: Iterable[str]) -> list[list[str]]:
+    """Return which of these hosts restart together after those, an instance each at a time."""
+    instances = _rolled(plan, service, hosts)
+    if not instances:
+        return []
+    gone = rollout_ahead(plan, service, instances)
+    found = batches(instances, gone, plan["waves"][service]["racks"], rollout_value(plan, service, "at_once"))
+    return [list(batch) for batch in found]
+
+
+def rollout_down(
+    plan: Mapping[str, Any], service: str, hosts: Iterable[str], seen: Iterable[Mapping[str, Any]]
+) -> dict[str, list[str]]:
+    """Return which instances of which of these hosts a balancer has down, by what haproxy_compare found."""
+    down = {server for result in seen for server in result.get("down", ())}
+    found = {
+        host: [
+            str(i["name"])
+            for i in planned_instances(plan, host, service)
+            if f"{host}:{i.get('port')}" in down
+        ]
+        for host in _rolled(plan, service, hosts)
+    }
+    return {host: names for host, names in found.items() if names}
+
+
+def rollout_refusal(plan: Mapping[str, Any], service: str, hosts: list[str]) -> str:
+    """Return why these hosts must not restart together, or nothing; ``--limit`` may have mixed batches."""
+    at_once = rollout_value(plan, service, "at_once")
+    if len(hosts) > at_once:
+        return f"{', '.join(hosts)} would restart together, and the plan allows {at_once} at once"
+    seen: dict[str, str] = {}
+    for host in hosts:
+        rack = plan["waves"][service]["racks"].get(host)
+        if rack in seen:
+            return f"{seen[rack]} and {host} of rack {rack} would restart together"
+        if rack:
+            seen[rack] = host
+    return ""
+
+
+def services_to_leave(plan: Mapping[str, Any], host: str) -> list[str]:
+    """Return the services that run on a host, in the order in which they leave it: brokers last."""
+    names = sorted((s.name for s in SERVICES if s.plan), key=lambda name: name == "kafka_broker")
+    return [name for name in names if planned_instances(plan, host, name)]
+
+
+def reboot_hosts(plan: Mapping[str, Any], groups: Mapping[str, Iterable[str]], asked: str) -> list[str]:
+    """Return those hosts of the ``asked`` groups that run something, in the plan's order."""
+    wanted = {host for group in _names(asked) for host in groups.get(group, ())}
+    return [host for host in plan["hosts"] if host in wanted and services_to_leave(plan, host)]
+
+
+def reboot_refusal(plan: Mapping[str, Any], host: str, service: str) -> str:
+    """Return why clients would notice a reboot of a host, unless ``service`` names what they miss."""
+    services = services_to_leave(plan, host)
+    missed = {}
+    if "rest_balancer" in services:
+        missed["rest_balancer"] = "clients that go through its balancer fail while it boots"
+    if "kafka_broker" in services:
+        cluster = str(planned_instances(plan, host, "kafka_broker")[0]["name"])
+        if brokers_of(plan, cluster) == 1:
+            missed["kafka_broker"] = f"it is the one broker of {cluster}"
+    if missed.keys() <= set(_names(service)):
+        return ""
+    return f"{', and '.join(missed.values())} (-e service={','.join(missed)})"
+
+
+def _names(asked: str) -> list[str]:
+    """Return names that are separated by commas."""
+    return [name.strip() for name in asked.split(",")]
+
+
+def _rolled(plan: Mapping[str, Any], service: str, hosts: Iterable[str]) -> dict[str, int]:
+    """Return the number of a service's instances on each of these hosts, in the plan's order."""
+    wanted = set(hosts)
+    # Ansible resolves the hosts of a play also where nothing is planned, to check its syntax.
+    return {
+        host: len(of_host["services"][service]["instances"])
+        for host, of_host in plan["hosts"].items()
+        if host in wanted and service in of_host["services"]
+    }

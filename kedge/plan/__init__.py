@@ -1,0 +1,1 @@
+"""Rows: settings and findings with their reasons; the inventory; differences and texts of a plan."""

@@ -1,0 +1,42 @@
+"""Hosts with their variables, and groups with their hosts, as Ansible resolved them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kedge.plan.findings import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Hosts with their variables, and groups with their hosts, as Ansible resolved them.
+
+    Attributes:
+        hosts: host -> variables.
+        groups: group -> hosts, in inventory order, children included.
+        source_findings: what is to be said of how its variables were written, which their values no longer
+            tell.
+        vaulted: values that lie in a vault, wherever in the inventory.
+    """
+
+    hosts: Mapping[str, Mapping[str, Any]]
+    groups: Mapping[str, tuple[str, ...]]
+    source_findings: tuple[Finding, ...] = ()
+    vaulted: frozenset[str] = frozenset()
+
+    def group(self, name: str) -> tuple[str, ...]:
+        """Return the hosts of a group; none when the inventory has no such group."""
+        return self.groups.get(name, ())
+
+    def address(self, host: str) -> str:
+        """Return the address by which other machines reach a host."""
+        return str(self.hosts[host].get("ansible_host", host))
+
+    def common(self, variable: str, default: Any = None) -> Any:
+        """Return a variable that is the same for the whole inventory (set for the group ``all``)."""
+        for variables in self.hosts.values():
+            if variable in variables:
+                return variables[variable]
+        return default

@@ -1,0 +1,217 @@
+"""Checks over the whole inventory: names nobody reads, clusters nobody can reach, values at odds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, get_args
+
+from kedge.evidence.nearest import nearest
+from kedge.plan.findings import Finding, together
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.clusters import KafkaCluster, clusters
+from kedge.plan.inventory.groups import check_groups
+from kedge.plan.inventory.variables import OfHost, Shared
+from kedge.plan.service import Service, group_names
+from kedge.plan.settings import Advice
+from kedge.plan.values import LONG
+from kedge.plan.variable_messages import wrong_variable
+from kedge.plan.version_numbers import NEWER_KAFKA, numbers
+
+#: Variables that a plan reads once for all hosts.
+_SAME: Final = tuple(Shared.model_fields)
+#: Variables of no service: of the inventory, and those that roles alone read.
+COMMON: Final = (
+    *_SAME,
+    *OfHost.model_fields,
+    "java_version",
+    "java_packages",
+    "kafka_cache",
+    "kafka_lock",
+    "occupied_known",
+    "plan_archives",
+    "plan_diff",
+    "plan_show",
+    "rack",
+    "rollout",
+    "verify_load",
+    "verify_steps",
+)
+#: How Ansible reaches a host, as people say it.
+_CONNECTION: Final = (
+    *("ansible_host", "ansible_port", "ansible_user", "ansible_password", "ansible_connection"),
+    *("ansible_ssh_host", "ansible_ssh_port", "ansible_ssh_user", "ansible_ssh_pass"),
+    *("ansible_ssh_private_key_file", "ansible_ssh_common_args", "ansible_ssh_extra_args"),
+    *("ansible_become", "ansible_become_user", "ansible_become_method", "ansible_become_flags"),
+    *("ansible_become_pass", "ansible_become_password", "ansible_python_interpreter"),
+)
+#: What Ansible has beside them and is nearly called so; never offered, for it has many more.
+_BESIDE: Final = (
+    *("ansible_private_key", "ansible_private_key_file", "ansible_ssh_private_key"),
+    *("ansible_private_key_passphrase", "ansible_ssh_private_key_passphrase"),
+    *("ansible_ssh_password", "ansible_ssh_args", "ansible_scp_extra_args", "ansible_sftp_extra_args"),
+    *("ansible_become_exe", *(f"ansible_user_{fact}" for fact in ("id", "uid", "gid", "dir"))),
+)
+_LIKE: Final = 0.88
+#: Digits of a number in a text with which rules could not compute; a key's letters that are looked at.
+_DIGITS: Final = re.compile(r"\d{101}")
+_SHOWN: Final = 150
+#: What clients of today reach.
+_OLDEST_KAFKA: Final = (2, 1)
+_SERVER: Final = re.compile(r"[^\s:,/]+:\d{1,5}")
+
+
+def check_inventory(inventory: Inventory, services: Sequence[Service]) -> list[Finding]:
+    """Return what is wrong with the inventory as a whole; the planners of the services say the rest."""
+    return [
+        *inventory.source_findings,
+        *check_groups(inventory, group_names(services)),
+        *_advice(inventory),
+        *_empty(inventory),
+        *_differing(inventory),
+        *_misspelt(inventory, services),
+        *_clusters(inventory),
+        *(finding for service in services for finding in service.check(inventory)),
+    ]
+
+
+def check_numbers(inventory: Inventory) -> list[Finding]:
+    """Return a finding for each variable with a number so large that no rule can compute with it."""
+    found = []
+    for host, variables in inventory.hosts.items():
+        for name, value in variables.items():
+            for key in dict.fromkeys(key for key, one in _leaves(name, value) if _too_large(one)):
+                at = f" at {key}" if key != name else ""
+                what = f"has a number larger than {LONG:,}{at}"
+                found.append(wrong_variable(name, host, what, "write the number that is meant"))
+    return together(found)
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what a variable holds, each with the key below which it stands; without recursion."""
+    left = [(name, value)]
+    while left:
+        key, one = left.pop()
+        if isinstance(one, Mapping):
+            left += [(name, str(each)[:_SHOWN]) for each in one] + [
+                (str(each)[:_SHOWN], below) for each, below in one.items()
+            ]
+        elif isinstance(one, list | tuple):
+            left += [(key, each) for each in one]
+        else:
+            yield key, one
+
+
+def _too_large(value: Any) -> bool:
+    if isinstance(value, str):
+        return _DIGITS.search(value) is not None
+    return isinstance(value, int) and abs(value) > LONG
+
+
+def _advice(inventory: Inventory) -> Iterator[Finding]:
+    advice = inventory.common("advice", "measured")
+    if advice is not None and advice not in get_args(Advice):
+        yield wrong_variable("advice", "all", f"is {advice!r}", "write measured, documented or stock")
+
+
+def _empty(inventory: Inventory) -> Iterator[Finding]:
+    for name in _SAME:
+        if any(name in of and of[name] is None for of in inventory.hosts.values()):
+            yield wrong_variable(name, "all", "is empty", "give it a value, or take it out")
+
+
+def _differing(inventory: Inventory) -> Iterator[Finding]:
+    for name in _SAME:
+        values = [(host, v[name]) for host, v in inventory.hosts.items() if name in v]
+        other = next((host for host, value in values if value != values[0][1]), None)
+        if other is not None:
+            yield wrong_variable(
+                name, other, f"is not what it is on {values[0][0]}", "set it once, in group_vars/all"
+            )
+
+
+def _misspelt(inventory: Inventory, services: Iterable[Service]) -> Iterator[Finding]:
+    read = {
+        name
+        for service in services
+        if service.variables
+        for host in service.hosts(inventory)
+        for name in inventory.hosts[host]
+        if name.startswith(f"{service.name}_")
+    }
+    known = (*COMMON, *(name for service in services for name in (*service.of_role, *service.fields())))
+    nearly = {name: _near(name, known) for name in {n for of in inventory.hosts.values() for n in of}}
+    for host, variables in inventory.hosts.items():
+        for name in variables:
+            near = nearly[name]
+            # The model of a role complains where it reads the name. One beside the right variable that only
+            # adds to its name may be a part from which the inventory composes it.
+            if near is None or name in read or (near in variables and near in name):
+                continue
+            beside = ", which is set too" if near in variables else ""
+            yield Finding(
+                "warning",
+                "inventory.variable",
+                f"{host}: {name}",
+                f"nothing reads {name}",
+                f"did you mean {near}{beside}?",
+            )
+
+
+@cache
+def _near(name: str, known: tuple[str, ...]) -> str | None:
+    """Return the known variable that a name is probably meant to be; None where it is one or like none."""
+    if name.startswith("ansible_"):
+        known = _CONNECTION
+    if name in known or name in _BESIDE or name.startswith("_"):
+        return None
+    return nearest(name, known, _LIKE)
+
+
+def _clusters(inventory: Inventory) -> Iterator[Finding]:
+    found, wrong = clusters(inventory)
+    yield from wrong
+    for name, cluster in found.items():
+        yield from _cluster(inventory, f"kafka_clusters.{name}", cluster)
+
+
+def _cluster(inventory: Inventory, name: str, cluster: KafkaCluster) -> Iterator[Finding]:
+    if not _OLDEST_KAFKA <= numbers(cluster.version) < NEWER_KAFKA:
+        yield wrong_variable(
+            f"{name}.version",
+            "all",
+            f"is {cluster.version}, which is no version of Apache Kafka that today's clients talk to",
+            "write Kafka's own version, 2.1 or later (Confluent Platform 7.9 has Kafka 3.9, 8.0 has 4.0)",
+        )
+    if cluster.brokers is None and cluster.bootstrap_servers is None:
+        yield wrong_variable(
+            name, "all", "names no brokers", "add brokers, the group of its hosts, or bootstrap_servers"
+        )
+    if cluster.brokers is not None and cluster.bootstrap_servers is not None:
+        yield wrong_variable(
+            f"{name}.bootstrap_servers",
+            "all",
+            f"contradicts {name}.brokers: a cluster is Kedge's own or somebody else's",
+            "keep one of the two",
+        )
+    if cluster.brokers is not None and not inventory.group(cluster.brokers):
+        there = cluster.brokers in inventory.groups
+        near = None if there else nearest(cluster.brokers, inventory.groups)
+        lacks = "that group has no hosts" if there else "the inventory has no such group"
+        yield wrong_variable(
+            f"{name}.brokers",
+            "all",
+            f"is {cluster.brokers}, and {lacks}",
+            f"did you mean {near}?"
+            if near
+            else f"put hosts into the group {cluster.brokers}, or give bootstrap_servers",
+        )
+    for server in (cluster.bootstrap_servers or "").split(",") if cluster.bootstrap_servers else ():
+        if not _SERVER.fullmatch(server.strip()) or not 0 < int(server.rpartition(":")[2]) < 65536:
+            yield wrong_variable(
+                f"{name}.bootstrap_servers",
+                "all",
+                f"has {server.strip()!r}, which is no host:port",
+                "write host1:9092,host2:9092",
+            )

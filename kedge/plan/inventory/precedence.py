@@ -1,0 +1,153 @@
+"""What Ansible does in silence with variables: it takes one of two groups' values, and passes over files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from kedge.evidence.nearest import nearest
+from kedge.plan.findings import Finding
+from kedge.plan.inventory.yaml_files import inventories, variables_files
+
+_SECTION: Final = re.compile(r"^\[", re.MULTILINE)
+#: A playbook is a list; an inventory is a mapping.
+_MAPPING: Final = re.compile(r"^[\w.-]+:", re.MULTILINE)
+#: What inventories in files with these suffixes have.
+_LOOKS: Final = {".yml": _MAPPING, ".yaml": _MAPPING, ".ini": _SECTION, "": _SECTION}
+
+
+def check_precedence(
+    hostvars: Any, sources: Sequence[str], groups: Sequence[str], prefixes: tuple[str, ...]
+) -> tuple[Finding, ...]:
+    """Return what Ansible does with the variables of the inventory at ``sources`` and does not say.
+
+    ``hostvars`` are Ansible's; of their variables those that begin with one of ``prefixes`` are looked at.
+    ``groups`` are those of the services, which the inventory may have.
+    """
+    return (*_strangers(hostvars._inventory, sources, groups), *_ambiguous(hostvars, sources, prefixes))
+
+
+def _strangers(manager: Any, sources: Sequence[str], groups: Sequence[str]) -> Iterator[Finding]:
+    """Find files of variables of groups and hosts that the inventory does not have."""
+    there = {"group_vars": ("group", manager.groups), "host_vars": ("host", manager.hosts)}
+    files: dict[str, tuple[str, str]] = {}
+    texts: set[str] = set()  # they may be no variables, such as a README
+    for source in inventories(sources):
+        folder = source if source.is_dir() else source.parent
+        for file in () if _shared(source) else variables_files(source):
+            kind, name, *inner = file.relative_to(folder).parts
+            name = name if inner else name.removesuffix(file.suffix)
+            if name not in there[kind][1]:
+                files[f"{kind}/{name}"] = (kind, name)
+                if not inner and not file.suffix:
+                    texts.add(f"{kind}/{name}")
+    for place, (kind, name) in files.items():
+        what, known = there[kind]
+        letters = re.sub(r"\d", "", name)
+        # rest3 is no misspelt rest2, but a host that was taken out.
+        names = {n for n in (*known, *groups) if re.sub(r"\d", "", n) != letters}
+        near = nearest(name, names, 0.8)
+        mend = f"did you mean {near}?"
+        if kind == "group" and name in groups:
+            mend = f"call the group {near} {name}, as its service is called"
+        if not near and place in texts:
+            continue
+        yield Finding(
+            "warning" if near else "note",
+            "inventory.files",
+            place,
+            f"no {what} of the inventory is called {name}: nothing reads {place}",
+            mend if near else f"add the {what}, or take the file out",
+        )
+
+
+def _shared(source: Path) -> bool:
+    """Return whether other inventories may read the variables beside one: files beside it look like some."""
+    beside = source.parent.iterdir() if source.is_file() else ()
+    return any(
+        _LOOKS[file.suffix].search(_beginning(file)) is not None
+        for file in beside
+        if file.suffix in _LOOKS and file.is_file() and not file.samefile(source)
+    )
+
+
+def _beginning(file: Path) -> str:
+    try:
+        with file.open(encoding="utf-8", errors="replace") as opened:
+            return opened.read(100_000)
+    except OSError:  # what cannot be read is no inventory to whom it is so
+        return ""
+
+
+def _ambiguous(hostvars: Any, sources: Sequence[str], prefixes: tuple[str, ...]) -> tuple[Finding, ...]:
+    """Return a warning for each variable of a host whose value follows from the names of its groups alone.
+
+    Groups of one depth and one ``ansible_group_priority`` come in the order of their names, and the last one
+    counts.
+    """
+    from ansible.inventory.helpers import sort_groups
+    from ansible.vars.plugins import get_vars_from_inventory_sources
+
+    manager, loader = hostvars._inventory, hostvars._loader  # Ansible has no other way to a host's groups
+    layers: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    for name, group in manager.groups.items():
+        beside = get_vars_from_inventory_sources(loader, list(sources), [group], "task")
+        layers[name] = tuple(
+            {key: value for key, value in given.items() if key.startswith(prefixes)}
+            for given in (group.vars, beside)
+        )
+    found: dict[tuple[str, str], Finding] = {}
+    for host in manager.hosts.values():  # get_hosts would give those of the play
+        groups = sort_groups(host.get_groups())
+        # What stands in the inventory itself, then what stands in group_vars beside it.
+        doubtful = [
+            doubt
+            for layer in (0, 1)
+            for doubt in _differing([(g.depth, g.priority, g.name, layers[g.name][layer]) for g in groups])
+        ]
+        # It costs milliseconds a host, and few hosts need it.
+        taken: Mapping[str, Any] = hostvars.raw_get(host.name) if doubtful else {}
+        for name, first, last, value in doubtful:
+            # else something that goes before groups says it
+            if name in taken and _alike(taken[name], value) is True:
+                found[host.name, name] = Finding(
+                    "warning",
+                    "inventory.groups",
+                    f"{host.name}: {name}",
+                    f"the groups {first} and {last} give {name} different values, and Ansible takes that of "
+                    f"{last}, whose name comes last",
+                    f"set it for the host (host_vars/{host.name}), in one of the groups alone, or give the "
+                    "group that counts a higher ansible_group_priority beside its hosts",
+                )
+    return tuple(found.values())
+
+
+def _differing(levels: list[tuple[int, int, str, Mapping[str, Any]]]) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield each variable that counts by its group's name, a group that is passed over, that one, its value.
+
+    ``levels`` are depth, priority, name and variables of groups, in the order in which they count.
+    """
+    last: dict[str, tuple[int, int, str, Any]] = {}
+    other: dict[str, str] = {}
+    for depth, priority, group, given in levels:
+        for name, value in given.items():
+            before = last.get(name)
+            if before is None or before[:2] != (depth, priority):
+                other.pop(name, None)
+            elif _alike(before[3], value) is False:
+                other[name] = before[2]
+            last[name] = (depth, priority, group, value)
+    for name, group in other.items():
+        yield name, group, *last[name][2:]
+
+
+def _alike(one: Any, other: Any) -> bool | None:
+    """Return whether two values are the same; None where a vault's password would have to say it."""
+    from ansible.errors import AnsibleError
+
+    try:
+        return bool(one == other)
+    except AnsibleError:
+        return None

@@ -1,0 +1,84 @@
+"""Flags of Java: the collectors of REST proxies and of all other services, heaps, logging of pauses."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kedge.plan.settings import MIB, Choice, Sheet
+
+#: Which release of Java what of Kafka starts on.
+JAVA_FACTS: Final = "broker, client and JVM facts, Java"
+#: Brokers, mirrors and Streams: what kafka-run-class.sh of Kafka 4.3 sets when nothing else is said.
+KAFKA_G1: Final = (
+    "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+    "-XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
+)
+#: REST proxies: the guide's section JVM, without the heap.
+REST_G1: Final = (
+    "-XX:MetaspaceSize=96m -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+    "-XX:G1HeapRegionSize=16M -XX:MinMetaspaceFreeRatio=50 -XX:MaxMetaspaceFreeRatio=80"
+)
+
+#: What a heap that grows begins with. A proxy with few consumers has about 28 MiB live: less than 35 percent
+#: of it, at which G1 begins to mark. Of 64 MiB it is more, and G1 marked every 3 s ("A heap that grows").
+GROWS_FROM_MIB: Final = 96
+
+
+def heap(mib: int) -> str:
+    """Return the heap flags: fixed size, so that the heap never waits for memory while it grows."""
+    return f"-Xms{mib}m -Xmx{mib}m"
+
+
+def growing_heap(mib: int, *, slowly: bool) -> str:
+    """Return the flags of a heap that takes memory only as load asks for it.
+
+    G1 lets it grow when collections take more than 1/(1+GCTimeRatio) of the time, and sooner while it is
+    below half of -Xmx, by a fifth of what is left of that (OpenJDK, G1HeapSizingPolicy). With G1's own ratio
+    of 12, and with 6, the start of a JVM on busy cores made it grow already: ``slowly`` has one of 2. Marking
+    beside the process counts in no ratio, and a heap that stays small may be marked again and again: take
+    ``slowly`` only where live data stays small.
+    """
+    ratio = " -XX:GCTimeRatio=2" if slowly else ""
+    return f"-Xms{GROWS_FROM_MIB}m -Xmx{mib}m{ratio}"
+
+
+def maximum_heap_mib(flags: str) -> int | None:
+    """Read -Xmx out of JVM flags, in MiB; None where they set none."""
+    found = re.findall(r"-Xmx(\d+)([kmgt]?)\b", flags, re.IGNORECASE)
+    if not found:
+        return None
+    size, unit = found[-1]  # the last one counts
+    scale = {"": 1 / MIB, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+    return int(int(size) * scale[unit.lower()])
+
+
+def gc_log(folder: str, release: int | None) -> str:
+    """Return the flags that write every pause to ``gc.log``, bounded to 5 files of 20 MB.
+
+    Java 8 has no unified logging, which came with 9 (JEP 158), and 9 has lost 8's flags of rotation. Where
+    the release is not known (None), it is the one flag that all take, without a bound.
+    """
+    if release is None:
+        return f"-Xloggc:{folder}/gc.log"
+    if release < 9:
+        return (
+            f"-Xloggc:{folder}/gc.log -XX:+PrintGCDetails -XX:+PrintGCDateStamps -XX:+UseGCLogFileRotation "
+            "-XX:NumberOfGCLogFiles=5 -XX:GCLogFileSize=20M"
+        )
+    return f"-Xlog:gc*:file={folder}/gc.log:time,uptime,level,tags:filecount=5,filesize=20M"
+
+
+def console_logging(sheet: Sheet, file: str, subject: str) -> None:
+    """Plan a log4j 2 configuration that writes warnings and the service's own news to the journal."""
+    because = "the journal keeps, rotates and bounds what a service prints"
+    source = "log4j 2 manual, Properties configuration"
+    for key, value in (
+        ("rootLogger.level", "INFO"),
+        ("rootLogger.appenderRef.stdout.ref", "STDOUT"),
+        ("appender.console.type", "Console"),
+        ("appender.console.name", "STDOUT"),
+        ("appender.console.layout.type", "PatternLayout"),
+        ("appender.console.layout.pattern", "%p %c{1}: %m%n"),
+    ):
+        sheet.put(file, key, f"{subject}.logging", Choice(value, because, source, "derived"))

@@ -1,0 +1,265 @@
+"""What a service is: one record, from which all that Kedge does for every service follows.
+
+A service lives in a folder of its own, whose ``service.py`` holds the record; ``kedge/services/registry.py``
+lists them all. Java, ports, rollouts, groups, checks of variables and archives are read from there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel
+
+from kedge.plan.findings import Finding
+from kedge.plan.hosts import Inventory
+from kedge.plan.plan import Part, PlannedInstance
+from kedge.plan.settings import Advice, Basis, Choice, Setting, Sheet
+
+#: The instances of a plan: host -> service -> instances.
+PlannedInstances = Mapping[str, Mapping[str, tuple[PlannedInstance, ...]]]
+#: Those of one service: host -> instances.
+OfHosts = Mapping[str, tuple[PlannedInstance, ...]]
+#: How much more than its planned share an instance carries while others restart; an estimate.
+ROOM_PERCENT: Final = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a service is planned from.
+
+    Attributes:
+        topics: the planned topics.
+        parts: service -> its part of the plan, of those that were planned before.
+        clusters: those that something uses.
+        services: all records, the service's own among them.
+    """
+
+    inventory: Inventory
+    advice: Advice
+    topics: Part
+    parts: Mapping[str, Part]
+    clusters: frozenset[str]
+    services: Sequence[Service]
+
+
+class JavaNeed(NamedTuple):
+    """The least release of Java that something starts on, what that is, and where it is known from."""
+
+    release: int
+    what: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """On which ports a service listens.
+
+    Attributes:
+        variable: the one that moves them.
+        root: whether it begins as root, and so may take a port below 1024.
+        others: those of an instance beside ``Instance.port``.
+    """
+
+    variable: str
+    root: bool = False
+    others: Callable[[PlannedInstance], Iterable[int]] = lambda _: ()
+
+
+class FastLink(NamedTuple):
+    """A long fast link of a host: the bytes that it keeps on their way, and why so many."""
+
+    host: str
+    bytes: int
+    because: str
+
+
+class Kernel(NamedTuple):
+    """A kernel setting that every host of a service needs; with ``limit``, one of its logins' limits."""
+
+    key: str
+    rule: str
+    choice: Choice
+    limit: bool = False
+
+
+class Wait(NamedTuple):
+    """What a rollout waits for: the variable without the service's name, why that long, where that is known.
+
+    The model of the service's variables holds the default; ``basis`` is what that default rests on.
+    """
+
+    key: str
+    rule: str
+    because: str
+    source: str
+    basis: Basis
+
+
+def ready(because: str, source: str, basis: Basis) -> Wait:
+    """Return how long an instance may take until it does its job."""
+    return Wait("ready_seconds", "rollout.ready", because, source, basis)
+
+
+#: How long groups may take to be stable again, and the records of lag that count as caught up. The reasons
+#: are those of GROUPS_BACK.
+GATE_SECONDS: Final = 120
+GATE_MAX_LAG: Final = 10_000
+#: What a restart of a member of consumer groups waits for: the groups stable again, and their lag back.
+GROUPS_BACK: Final = (
+    Wait(
+        "gate_seconds",
+        "rollout.gate",
+        "a member that was killed is missed after its session of 45 s, and the group was seen to get nothing "
+        "for 40; that, a rebalance and the catching up fit into it",
+        "REST proxy measurements, Groups and restarts",
+        "estimate",
+    ),
+    Wait(
+        "gate_max_lag",
+        "rollout.lag",
+        "so many records behind count as caught up whatever it was before: an estimate, 20 answers of 500 "
+        "records, for a lag breathes with what is being read",
+        "Kafka documentation, max.poll.records",
+        "estimate",
+    ),
+)
+
+
+class Away(NamedTuple):
+    """How many instances may be away at once, why no more, and where that is known.
+
+    ``always`` says that it follows from what the service is, whatever is planned.
+    """
+
+    most: int
+    because: str
+    source: str
+    basis: Basis
+    always: bool = False
+
+
+def room_of(instances: int, percent: int) -> Away:
+    """Return how many instances may be away while each of the others carries so many percent more."""
+    needed = math.ceil(100 * instances / (100 + percent))
+    why = f"{needed} of {instances} instances then get at most {percent} percent more than planned each"
+    if percent != ROOM_PERCENT:
+        return Away(instances - needed, f"{why}, as the inventory has it", "the inventory", "yours")
+    return Away(
+        instances - needed,
+        f"{why}: an estimate, for heaps hold twice what lives and rates are planned for a JVM that has just "
+        "started",
+        "REST proxy measurements, Producing",
+        "estimate",
+    )
+
+
+def _with_room(_: Inventory, of_hosts: OfHosts, percent: int) -> Away:
+    return room_of(sum(map(len, of_hosts.values())), percent)
+
+
+class Archive(NamedTuple):
+    """An archive or jar of a host: the variables that name it and its checksum, and what they say."""
+
+    variable: str
+    checksum: str
+    path: object
+    wanted: object
+
+
+def _none(_: Any) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """One service.
+
+    Attributes:
+        name: of the service, of the group of hosts that make it, of its role; its variables begin with it.
+        variables: the model of its variables; None where it has none.
+        of_role: full names of variables that only its role reads.
+        everywhere: it belongs to every host, and has no group of its own.
+        plan: returns its part of the plan; None where only the machine is prepared for it.
+        after: the service whose part its own is made from; it is planned right after that one.
+        clusters: names of the clusters that it uses.
+        check: what is wrong with its hosts beyond its variables.
+        java: the release that the instances of a host need, from the inventory, that host's variables and
+            the instances; None where they bring their own Java. Without it the service runs in no JVM.
+        ports: None where it listens on none that the inventory says.
+        memory: the variable that says how much memory it takes; None where that follows from the workload.
+        many_connections: its hosts take or make many.
+        links: the long fast links that it uses.
+        kernel: what its hosts need of the kernel.
+        kernel_of: the same of single hosts, where it follows from what they carry.
+        waits: what a deploy or a restart of an instance waits for.
+        away: how many of its instances a rollout may take at once, from what the others then carry, which may
+            be so many percent more than planned.
+        drain: more of that, from the plan.
+        archives: what it is installed from, by the variables of a host.
+        restarted: its role restarts an instance, so verify.yml may do it under load.
+        tuning: how the names of its rules begin that only tune it, which ``advice: stock`` leaves out.
+        idle: why a restart of it says nothing about a load on these topics of a cluster, and how to mend
+            that; None where it does.
+    """
+
+    name: str
+    variables: type[BaseModel] | None = None
+    of_role: tuple[str, ...] = ()
+    everywhere: bool = False
+    plan: Callable[[Given], Part] | None = None
+    after: str | None = None
+    clusters: Callable[[Inventory], Iterable[str]] = _none
+    check: Callable[[Inventory], Iterable[Finding]] = _none
+    java: Callable[[Inventory, Mapping[str, Any], tuple[PlannedInstance, ...]], JavaNeed | None] | None = None
+    ports: Ports | None = None
+    memory: str | None = None
+    many_connections: bool = False
+    links: Callable[[Inventory], Iterable[FastLink]] = _none
+    kernel: tuple[Kernel, ...] = ()
+    kernel_of: Callable[[Inventory], Mapping[str, tuple[Kernel, ...]]] = lambda _: {}
+    waits: tuple[Wait, ...] = ()
+    away: Callable[[Inventory, OfHosts, int], Away] = _with_room
+    drain: Callable[[PlannedInstances], tuple[Setting, ...]] | None = None
+    archives: Callable[[Mapping[str, Any]], Iterable[Archive]] = _none
+    restarted: bool = True
+    tuning: tuple[str, ...] = ()
+    idle: Callable[[Inventory, str, Sequence[str]], tuple[str, str] | None] = lambda *_: None
+
+    def hosts(self, inventory: Inventory) -> Iterable[str]:
+        """Return the hosts that make the service."""
+        return inventory.hosts if self.everywhere else inventory.group(self.name)
+
+    def fields(self) -> Iterator[str]:
+        """Yield the full names of the variables of its model."""
+        for field in self.variables.model_fields if self.variables else ():
+            yield f"{self.name}_{field}"
+
+
+def models(services: Iterable[Service]) -> dict[str, type[BaseModel]]:
+    """Return the model of each service that has variables."""
+    return {service.name: service.variables for service in services if service.variables}
+
+
+def group_names(services: Iterable[Service]) -> tuple[str, ...]:
+    """Return the groups whose hosts Kedge deploys to, or prepares."""
+    return tuple(service.name for service in services if not service.everywhere)
+
+
+def own_clusters(service: str) -> Callable[[Inventory], frozenset[str]]:
+    """Return the function that finds the cluster which each host of a service names, ``SERVICE_cluster``."""
+
+    def named(inventory: Inventory) -> frozenset[str]:
+        return frozenset(str(inventory.hosts[h].get(f"{service}_cluster")) for h in inventory.group(service))
+
+    return named
+
+
+def put_stop(
+    sheet: Sheet, dropin: str, service: str, seconds: int, because: str, source: str, basis: Basis
+) -> None:
+    """Plan how long systemd lets an instance stop before it kills it."""
+    why = f"{service}_stop_seconds is {seconds}: {because}"
+    sheet.put(dropin, "TimeoutStopSec", "rollout.stop", Choice(seconds, why, source, basis))

@@ -1,0 +1,168 @@
+"""``kedge review FILE...``: what runs today, judged from its files alone. Nothing is touched."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from kedge.evidence.bounds import TooMuchError, in_bounds
+from kedge.evidence.nearest import nearest
+from kedge.evidence.printable import plain, plain_lines
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.secrets import Known
+from kedge.plan.variables import Strict, read_model
+from kedge.review.judging import Judgement, judge, model_of, without_secrets_of
+from kedge.review.kinds import parts_of
+from kedge.review.neighbours import judge_balancer, judge_kernel
+from kedge.review.processes import TITLES, ReviewedMachine, processes_of, with_their_files
+from kedge.review.reading import ReviewError
+from kedge.review.showing import markdown, text
+
+T = TypeVar("T")
+
+#: Processes of one call, each of which is planned some twenty times: a flow of MirrorMaker 2 is one.
+_MOST: Final = 16
+#: What the review of configurations takes, twenty times over.
+_MEMORY: Final = 1 << 30
+_SECONDS: Final = 60
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the review; return 0 where nothing is wrong, 1 with an error finding, 2 for input of no use."""
+    parser = argparse.ArgumentParser(prog="kedge review", description=__doc__)
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="what you have; see docs/adopt.md"
+    )
+    parser.add_argument("--cores", type=int, metavar="N", help="of the host")
+    parser.add_argument("--memory-mib", type=int, metavar="MIB", help="of the host")
+    parser.add_argument(
+        "--workload",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what the process has to sustain: what is not given is asked for as what it would decide",
+    )
+    parser.add_argument("--format", choices=["text", "markdown", "json"], default="text")
+    parser.add_argument("--full", action="store_true", help="also keys that are as planned, and notes")
+    options = parser.parse_args(arguments)
+    try:
+        judgements, others = bounded(
+            lambda: review(options.files, options.cores, options.memory_mib, options.workload)
+        )
+    except ReviewError as error:
+        print(plain(error), file=sys.stderr)
+        return 2
+    if options.format == "json":
+        print(json.dumps({"reviewed": [asdict(one) for one in judgements], "others": others}, indent=2))
+    else:
+        shown = text if options.format == "text" else markdown
+        print(plain_lines(shown(judgements, others, full=options.full)))
+    return 1 if any(f.severity == "error" for one in judgements for f in one.findings) else 0
+
+
+def bounded(work: Callable[[], T], seconds: int = _SECONDS) -> T:
+    """Return what a part of a review returns, which has read what others wrote: from a process of its own.
+
+    Raises:
+        ReviewError: also when it takes more memory or time than a review does.
+    """
+    try:
+        return in_bounds(work, _MEMORY, seconds)
+    except TooMuchError as error:
+        raise ReviewError(f"the review {error}; leave out a file that is no configuration") from error
+
+
+def review(
+    files: Sequence[Path],
+    cores: int | None = None,
+    memory_mib: int | None = None,
+    workload: Sequence[str] = (),
+) -> tuple[list[Judgement], list[str]]:
+    """Return what there is to say of the files, and what in them is nothing that is reviewed.
+
+    Raises:
+        ReviewError: when a file or an option is of no use.
+    """
+    parts = [part for file in files for part in parts_of(file)]
+    parts, missing = with_their_files(parts)
+    others = [f"{part.where}: {part.heading}" for part in parts if part.kind == "other"] + missing
+    processes = processes_of(parts)
+    kinds = [kind for kind in (*(p.kind for p in processes), *(p.kind for p in parts)) if kind in TITLES]
+    said = _workload(workload, list(dict.fromkeys(model_of(kind) for kind in kinds)))
+    for option, given, least in (("--cores", cores, 1), ("--memory-mib", memory_mib, 256)):
+        if given is not None and given < least:
+            raise ReviewError(f"{option} {given}: write {least} or more")
+    machine = ReviewedMachine(workload=said)
+    machine = replace(machine, cores=cores or machine.cores, memory_mib=memory_mib or machine.memory_mib)
+    asked = {f"--workload {name}" for name in said}
+    asked |= {"--cores"} if cores else set()
+    asked |= {"--memory-mib"} if memory_mib else set()
+    if left := processes[_MOST:]:
+        others.append(
+            f"{left[0].where}, and what follows: {_MOST} processes are reviewed at once, and {len(left)} are "
+            "left; review fewer files"
+        )
+    found = _once(judge(one, machine, frozenset(asked)) for one in processes[:_MOST])
+    for part in parts:
+        if part.kind == "sysctl":
+            found.append(judge_kernel(part, machine))
+        elif part.kind == "haproxy":
+            balancer = judge_balancer(part, machine, frozenset(asked))
+            if isinstance(balancer, str):
+                others.append(f"{part.where}: {balancer}")
+            else:
+                found.append(balancer)
+    texts = [{k: v.text for k, v in {**p.values, **p.environment, **p.arguments}.items()} for p in parts]
+    texts += [{"command": part.command.text} for part in parts if part.command]
+    known = Known(Inventory({"review": {"files": texts}}, {}))
+    return [without_secrets_of(one, known) for one in found], others
+
+
+def _once(judgements: Iterable[Judgement]) -> list[Judgement]:
+    """Return the reviews without findings that an earlier one has: flows share most of their file."""
+    said: set[tuple[str, str]] = set()
+    found = []
+    for one in judgements:
+        new = tuple(f for f in one.findings if (f.where, f.message) not in said)
+        said |= {(f.where, f.message) for f in one.findings}
+        found.append(replace(one, findings=new))
+    return found
+
+
+def _workload(given: Sequence[str], models: Sequence[type[Strict]]) -> dict[str, Any]:
+    """Return what a person says of the workload, held against the models of what is reviewed."""
+    said: dict[str, Any] = {}
+    known = {name for model in models for name in model.model_fields}
+    for word in (part for one in given for part in one.split(",")):
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise ReviewError(f"--workload {word}: write NAME=VALUE, such as consumers=200")
+        if name not in known:
+            near = nearest(name, known)
+            raise ReviewError(
+                f"--workload {name}: nothing that is reviewed has it; "
+                + (f"did you mean {near}?" if near else "see docs/reference.md, kafka_rest_workload")
+            )
+        said[name] = _value(value)
+    for model in models:
+        mine = {name: value for name, value in said.items() if name in model.model_fields}
+        found = read_model(model, mine, "--workload ", "")
+        for finding in found if isinstance(found, list) else ():
+            if any(name in finding.where for name in mine):
+                raise ReviewError(f"{finding.where.lstrip(': ')} {finding.message}; {finding.fix}")
+    return said
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text.replace("_", ""))
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,148 @@
+"""Finds containers in compose files and in manifests of Kubernetes: image, command, environment, limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from kedge.review.reading import Value
+
+#: What stands for a value that the file takes from elsewhere, as Kafka's clients write such a reference.
+ELSEWHERE: Final = "${elsewhere:%s}"
+_SCALE: Final = {
+    "": 1,
+    "b": 1,
+    "k": 1024,
+    "ki": 1024,
+    "m": 1024**2,
+    "mi": 1024**2,
+    "g": 1024**3,
+    "gi": 1024**3,
+}
+
+
+#: More than a host has is no limit.
+_NUMBER: Final = r"\d{1,18}(?:\.\d{1,18})?"
+_Maps = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ComposeContainer:
+    """One container of a file.
+
+    ``limits`` are as a unit has them (``MemoryMax``, ``CPUQuota``); ``elsewhere`` names what gives it more
+    variables: files, by their base names, and what of Kubernetes is not in the file.
+    """
+
+    where: str
+    image: str
+    command: str
+    environment: Mapping[str, Value]
+    limits: Mapping[str, Value]
+    elsewhere: tuple[str, ...] = ()
+
+
+def containers(documents: list[Any], name: str) -> list[ComposeContainer]:
+    """Return the containers of a file's documents, in their order."""
+    maps = {
+        str(one["metadata"].get("name")): one["data"]
+        for one in documents
+        if isinstance(one, Mapping)
+        and one.get("kind") == "ConfigMap"
+        and isinstance(one.get("metadata"), Mapping)
+        and isinstance(one.get("data"), Mapping)
+    }
+    return [one for document in documents for one in _in(document, name, "", maps)]
+
+
+def _in(node: Any, name: str, called: str, maps: _Maps) -> Iterator[ComposeContainer]:
+    if isinstance(node, list):
+        for one in node:
+            yield from _in(one, name, called, maps)
+    elif isinstance(node, Mapping):
+        if _is_container(node):
+            yield _container(node, name, called, maps)
+            return
+        for key, one in node.items():
+            yield from _in(one, name, str(key), maps)
+
+
+def _is_container(node: Mapping[Any, Any]) -> bool:
+    image = isinstance(node.get("image"), str)
+    of_one = {"environment", "env", "env_file", "envFrom", "command", "args", "ports"}
+    return (image and bool(of_one & node.keys())) or (
+        "environment" in node and isinstance(node["environment"], dict | list) and "build" in node
+    )
+
+
+def _container(node: Mapping[Any, Any], name: str, called: str, maps: _Maps) -> ComposeContainer:
+    where = f"{name}, {node.get('name') or node.get('container_name') or called}"
+    words = [node.get(key) for key in ("entrypoint", "command", "args")]
+    command = " ".join(" ".join(map(str, w)) if isinstance(w, list) else str(w) for w in words if w)
+    named = list(_elsewhere(node))
+    given = [pair for kind, one in named if kind == "ConfigMap" for pair in _variables(maps.get(one))]
+    given += _variables(node.get("environment", node.get("env")))
+    environment = {key: Value(value, where) for key, value in given if re.fullmatch(r"[A-Za-z_][\w.-]*", key)}
+    elsewhere = tuple(f"{kind} {one}".strip() for kind, one in named if one not in maps)
+    image = str(node.get("image", ""))
+    return ComposeContainer(
+        where, image, command.replace("\n", " "), environment, _limits(node, where), elsewhere
+    )
+
+
+def _elsewhere(node: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what gives a container more variables: a kind, empty of a file, and a name."""
+    files = node.get("env_file")
+    for one in files if isinstance(files, list) else [files]:
+        path = one.get("path") if isinstance(one, Mapping) else one
+        if path:
+            yield "", PurePosixPath(str(path)).name
+    sources = node.get("envFrom")
+    for one in sources if isinstance(sources, list) else ():
+        for key, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
+            reference = one.get(key) if isinstance(one, Mapping) else None
+            if isinstance(reference, Mapping):
+                yield kind, str(reference.get("name"))
+
+
+def _variables(given: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(given, Mapping):
+        for key, value in given.items():
+            yield str(key), _text(value)
+    for one in given if isinstance(given, list) else ():
+        if isinstance(one, Mapping) and "name" in one:
+            yield str(one["name"]), _text(one["value"]) if "value" in one else ELSEWHERE % "a reference"
+        elif isinstance(one, str):
+            key, equals, value = one.partition("=")
+            yield key.strip(), _text(value) if equals else ELSEWHERE % "the shell"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value).replace("$$", "$").strip()
+
+
+def _limits(node: Mapping[Any, Any], where: str) -> dict[str, Value]:
+    found = {}
+    match = re.fullmatch(rf"({_NUMBER})\s*([a-z]*)", _limit(node, "mem_limit", "memory").lower())
+    if match and match[2] in _SCALE:
+        found["MemoryMax"] = Value(f"{int(float(match[1]) * _SCALE[match[2]]) >> 20}M", where)
+    match = re.fullmatch(rf"({_NUMBER})(m?)", _limit(node, "cpus", "cpus") or _limit(node, "", "cpu"))
+    if match:
+        found["CPUQuota"] = Value(f"{float(match[1]) * (0.1 if match[2] else 100):.0f}%", where)
+    return found
+
+
+def _limit(node: Mapping[Any, Any], short: str, name: str) -> str:
+    """Return a limit of a container as compose has it, short or under deploy, or as Kubernetes has it."""
+    given = node.get(short)
+    for path in (("deploy", "resources", "limits", name), ("resources", "limits", name)):
+        at: Any = node
+        for step in path:
+            at = at.get(step) if isinstance(at, Mapping) else None
+        given = given or at
+    return str(given or "").strip()

@@ -1,0 +1,445 @@
+"""Judges a process as it runs: by the plan with its values and the plan without them, and nothing of its own.
+
+What the plan says of a person's values it says here too: a finding that is there with today's values and not
+without them is theirs. So no rule of a plan is written twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from functools import cache, partial
+from typing import Any, Final
+
+from kedge.evidence.secrets import holds_secret
+from kedge.plan.findings import Finding
+from kedge.plan.inventory.secrets import Known
+from kedge.plan.plan import Plan
+from kedge.plan.plan_secrets import on_command_line
+from kedge.plan.settings import Advice, Basis, Setting
+from kedge.plan.variables import Strict
+from kedge.review.processes import (
+    FLOW,
+    HOST,
+    PRODUCER,
+    TITLES,
+    ReviewedMachine,
+    RunningProcess,
+    inventory_of,
+    own_values,
+    shown_value,
+    versions_of,
+)
+from kedge.review.reading import Value, comes_later
+from kedge.review.unit_limits import check_limits
+from kedge.services.mirror.variables import MirrorFlow
+from kedge.services.planning import make_plan
+from kedge.services.rest.variables import RestWorkload
+from kedge.services.streams.variables import StreamsApp
+
+#: Rules that say where Kedge puts something, and who is who: nothing to hold today's values against.
+_LAYOUT: Final = re.compile(
+    r"\.(identity|listeners|cluster|logs?(\..*)?|logging|own|group|flow|offset|member|migration|reporter|ready|state)$"
+    r"|^(rest|streams)\.(jmx|metrics|log.*|options|schema_registry)$|^rollout\."
+)
+#: Findings of keys, whatever their values are.
+_KEYS: Final = ("rest.keys", "keys.unknown", "clients.refused")
+#: Findings of what surrounds a process, which a review does not see: how gates reach its cluster.
+_BEYOND: Final = ("client.mechanism",)
+#: Findings of what it is, that the plan without its values has as well.
+_OF_ITSELF: Final = ("mirror.version", "streams.version")
+#: What the plan calls a thing, and what a review does.
+_WORDS: Final = (
+    (r" \(kafka_rest_settings\)", ""),
+    (r",? and service_levels\.delivery\.(lost|duplicated|reordered) is 0", r" where no record may be \1"),
+    (r"use (?:kafka_rest_)?profile \w+, or ", "write "),
+    (r" (?:in|out of) (?:kafka_rest|streams_app)_settings\b", lambda m: " out" if " out" in m[0] else ""),
+    (r"; one that a plugin reads belongs in kafka_rest_plugin_keys", ", unless one of your plugins reads it"),
+    (rf"mirror_maker_flows\.{FLOW}\.(?:(?:consumer|producer)_)?(?:settings|environment)\.", ""),
+    (rf"mirror_maker_flows\.{FLOW}\.(consumer|producer)_settings", r"\1.properties"),
+    (rf"(consumer|producer)_settings of flow {FLOW}", r"\1.properties"),
+    (r" out of (consumer|producer)_settings", " out"),
+    (rf"mirror_maker_flows\.{FLOW}\.(settings|environment)", "it"),
+    (rf"(of )?flow {FLOW}\b", ""),
+    (rf"mirror_maker_flows\.{FLOW}\.", "--workload "),
+    (r"kafka_rest_workload\.", "--workload "),
+    (r"\b(?:kafka_rest|streams_app)_(?:settings|environment)\.", ""),
+    (r"\bMIRROR_NUM_STREAMS\b", "--num.streams"),
+    (r"\bMIRROR_ABORT_ON_SEND_FAILURE\b", "--abort.on.send.failure"),
+    (r"\bMIRROR_OFFSET_COMMIT_INTERVAL_MS\b", "--offset.commit.interval.ms"),
+    (r"\bhost_memory_mib\b", "--memory-mib"),
+    (r"\bhost_cores\b", "--cores"),
+    (r"\bstreams_app_(?=[a-z])", "--workload "),
+    (r" out of it\b", " out"),
+    (r"^mm2 (?=\d)", "MirrorMaker 2 "),
+    (r"^streams (?=\d)", "Kafka Streams "),
+    (r" (?:of|in) client today\b", ""),
+    (r"client today( \(profile \w+\))?", "it"),
+    (r"kafka_clients: today\.(consumer|producer)_settings\.", ""),
+    (r" +", " "),
+)
+_NEUTRAL: Final = 10
+#: Of a key that an application may have for itself: as like another as a slip of the pen makes it.
+_LIKE: Final = 0.9
+#: What a text is taken apart into, and of how many of these a key is that is looked for in it.
+_WORD: Final = re.compile(r"[\w.-]+|[^\w.-]")
+_MOST_WORDS: Final = 12
+#: Keys that name what reads more keys.
+_PLUGINS: Final = ("kafka.rest.resource.extension.class", "rest.servlet.initializor.classes")
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedKey:
+    """One key: today's value beside the documented and the planned one; None where it is not set.
+
+    ``because``, ``rule``, ``basis`` and ``source`` are those of the planned value; ``needs`` are the options
+    without which it is made from an assumption.
+    """
+
+    file: str
+    key: str
+    today: str | None
+    place: str
+    documented: str | None
+    planned: str | None
+    rule: str
+    because: str
+    basis: Basis
+    source: str
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Something that nobody said: the option, what it is, and the keys that it decides."""
+
+    option: str
+    what: str
+    decides: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a review says of one process."""
+
+    title: str
+    where: str
+    version: str
+    version_why: str
+    findings: tuple[Finding, ...]
+    rows: tuple[ReviewedKey, ...]
+    asks: tuple[Ask, ...]
+    instances: int = 1
+
+
+def judge(
+    process: RunningProcess, machine: ReviewedMachine, asked: frozenset[str] = frozenset()
+) -> Judgement:
+    """Return what there is to say of a process; ``asked`` are the options that a person gave."""
+    if process.cores and "--cores" not in asked:
+        machine, asked = replace(machine, cores=process.cores), asked | {"--cores"}
+    version, why = versions_of(process)
+    own = own_values(process)
+    plans = _Plans(process, version, machine)
+    planned, documented = plans.without("measured"), plans.without("documented")
+    asks = tuple(_asks(process, version, machine, asked, planned))
+    rows = tuple(_rows(process, own, planned, documented, asks))
+    plugged = any(key in own for key in _PLUGINS)
+    keys = _Keys(own)
+    found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own, keys), *_shown(own)]]
+    found = [_commented(f, own, keys) for f in found]
+    found += check_limits(process, _settings(planned, process.kind))
+    placed = [_placed(process, own, f, keys) for f in _ordered(found)]
+    return Judgement(
+        _title(process),
+        process.where,
+        version,
+        why,
+        tuple(_ordered([*on_command_lines(process), *placed])),
+        rows,
+        asks,
+        max(1, len(_instances(planned))),
+    )
+
+
+def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Finding:
+    """Return a finding of a key that a plugin, or the application itself, may read as no more than a note."""
+    if finding.rule not in _KEYS:
+        return finding
+    if "zookeeper." in finding.message and process.kind == "classic":
+        return replace(finding, fix="take it out: it is the old consumer's")
+    suggested = re.fullmatch(r"did you mean (\S+)\?", finding.fix)
+    key = re.search(r"does not (?:know|read) (\S+?),?(?: |$)", finding.message)
+    like = SequenceMatcher(None, key[1], suggested[1]).ratio() if key and suggested else 0
+    if finding.fix.startswith("write ") or like >= _LIKE or "other versions" in finding.message:
+        return finding
+    other = "its plugin reads it" if plugged else ""
+    if process.kind in ("streams", "consumer", "producer"):
+        other = "the application reads it"
+    if not other:
+        return finding
+    return replace(finding, severity="note", message=f"{finding.message}, unless {other}", fix="")
+
+
+def _commented(finding: Finding, own: Mapping[str, Value], keys: _Keys) -> Finding:
+    """Say of a value with a comment behind it that the comment is a part of the value."""
+    if finding.rule != "inventory.variable":
+        return finding
+    fix = "write the comment on a line of its own: behind a value it is a part of it"
+    commented = any(re.search(r"\s#", own[key].text) for key in keys.named(finding))
+    return replace(finding, fix=fix) if commented else finding
+
+
+def _title(process: RunningProcess) -> str:
+    flow = f", {process.flow[0]} to {process.flow[1]}" if process.kind == "mm2" else ""
+    return f"{TITLES[process.kind]}{flow}"
+
+
+def without_secrets_of(judgement: Judgement, known: Known) -> Judgement:
+    """Return a review that shows no secret, wherever else it stands than under its own key."""
+    rows = tuple(replace(r, today=known.masked(r.today)) if r.today else r for r in judgement.rows)
+    found = tuple(
+        replace(f, where=known.masked(f.where), message=known.masked(f.message), fix=known.masked(f.fix))
+        for f in judgement.findings
+    )
+    return replace(judgement, rows=rows, findings=found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plans:
+    """The plans of a process, with its values and without them."""
+
+    process: RunningProcess
+    version: str
+    machine: ReviewedMachine
+
+    def without(self, advice: Advice) -> Plan:
+        """Return the plan of its workload on its machine, as if nothing ran there."""
+        return make_plan(inventory_of(self.process, self.version, {}, self.machine, alone=False), advice)
+
+    def with_values(self, own: Mapping[str, str]) -> Plan:
+        """Return the plan of the one process with these values of its own."""
+        return make_plan(inventory_of(self.process, self.version, own, self.machine, alone=True))
+
+
+def _findings(plans: _Plans, own: Mapping[str, Value], keys: _Keys) -> Iterator[Finding]:
+    """Yield the findings that today's values raise; of one that is put in later, those of its key alone."""
+    said = {key: _masked(key, value.text) for key, value in own.items() if key not in plans.process.unit}
+    told = {key: text for key, text in said.items() if not comes_later(text)}
+    nothing = plans.with_values({})
+    yield from (f for f in nothing.findings if f.rule in _OF_ITSELF)
+    before = {_told(f) for f in nothing.findings}
+
+    def raised() -> list[Finding]:
+        made = plans.with_values(told).findings
+        return [f for f in made if _told(f) not in before and f.rule not in _BEYOND]
+
+    found = raised()
+    # A value that nothing would start with ends a plan before it has looked at the others.
+    wrong = [f for f in found if f.rule == "inventory.variable"]
+    if refused := {key for f in wrong for key in keys.named(f)} & told.keys():
+        told = {key: text for key, text in told.items() if key not in refused}
+        found = raised()
+    yield from found
+    unread: list[Finding] = []
+    if len(told) < len(said):
+        later = plans.with_values(dict.fromkeys(said.keys() - told.keys(), "${later:value}"))
+        unread = [f for f in later.findings if f.rule in _KEYS and _told(f) not in before]
+    yield from unread
+    # What is wrong with the value of a key that nothing reads does no harm.
+    idle = {key for f in unread for key in keys.named(f)} & refused
+    yield from (f for f in wrong if not idle & set(keys.named(f)))
+
+
+def _told(finding: Finding) -> tuple[str, str]:
+    return finding.rule, finding.message
+
+
+def _masked(key: str, text: str) -> str:
+    """Return a value that a plan may hold: one as long as a password where it is one."""
+    return "*" * _NEUTRAL if (shown := shown_value(key, text)) == "***" else shown
+
+
+def _shown(own: Mapping[str, Value]) -> Iterator[Finding]:
+    for key, value in own.items():
+        if on_command_line(key) and holds_secret(value.text):
+            yield Finding(
+                "error",
+                "secret.shown",
+                key,
+                f"a secret stands in {key}, and so in the list of processes, which everybody may read",
+                "put it into a file that only the process's user may read",
+            )
+
+
+def on_command_lines(process: RunningProcess) -> Iterator[Finding]:
+    """Yield a secret of a command line: a system property or an option, whoever starts the process."""
+    for command in process.commands:
+        if holds_secret(command.text):
+            yield Finding(
+                "error",
+                "secret.shown",
+                command.place,
+                "a secret stands on its command line, so in the list of processes, which everybody may read",
+                "put it into a file that only the process's user may read, and name that",
+            )
+
+
+def _ordered(found: Sequence[Finding]) -> list[Finding]:
+    once = {(f.rule, f.message): f for f in found}
+    return [f for severity in ("error", "warning", "note") for f in once.values() if f.severity == severity]
+
+
+def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding, keys: _Keys) -> Finding:
+    """Return a finding in the words of a person who has files, at the place of the key that it is about."""
+    about = max(keys.named(finding), key=len, default=None)
+    where = own[about].place if about is not None else process.where
+    message, fix = finding.message, finding.fix
+    for pattern, words in _WORDS:
+        message, fix = re.sub(pattern, words, message).strip(), re.sub(pattern, words, fix).strip()
+    return replace(finding, where=where, message=message, fix=fix)
+
+
+class _Keys:
+    """Keys, found in the texts of findings by their words: to look for each key in each would not end."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._keys: Final[dict[str, list[str]]] = {}
+        for key in keys:
+            self._keys.setdefault(key.removeprefix(PRODUCER), []).append(key)
+        self._longest: Final = min(
+            _MOST_WORDS, max((len(_WORD.findall(key)) for key in self._keys), default=0)
+        )
+
+    def named(self, finding: Finding) -> list[str]:
+        """Return the keys that a finding names, as whole words."""
+        found: dict[str, None] = {}
+        for text in (finding.where, finding.message, finding.fix):
+            words = _WORD.findall(text)
+            for at in range(len(words)):
+                one = ""
+                for word in words[at : at + self._longest]:
+                    one += word
+                    named = self._keys.get(one) or self._keys.get(one.rstrip(".")) or []
+                    found |= dict.fromkeys(named)
+        return list(found)
+
+
+def _instances(plan: Plan) -> list[Any]:
+    of_host = plan.services.get(HOST, {})
+    return [one for name in ("kafka_rest", "mirror_maker", "streams_app") for one in of_host.get(name, ())]
+
+
+def _settings(plan: Plan, kind: str) -> dict[str, Setting]:
+    """Return the settings of the first instance, by the names that today's values have."""
+    found = {}
+    settings = _instances(plan)[0].settings if _instances(plan) else ()
+    if kind in ("consumer", "producer"):
+        settings = tuple(s for s in plan.clients.get("today", ()) if kind in s.file)
+    for s in settings:
+        producer = kind == "classic" and s.file.endswith("producer.properties")
+        found[f"{PRODUCER}{s.key}" if producer else s.key] = s
+    return found
+
+
+def _rows(
+    process: RunningProcess, own: Mapping[str, Value], planned: Plan, documented: Plan, asks: Sequence[Ask]
+) -> Iterator[ReviewedKey]:
+    here, there = _settings(planned, process.kind), _settings(documented, process.kind)
+    for key in dict.fromkeys([*here, *there]):
+        s = here.get(key) or there[key]
+        value = own.get(key)
+        if _LAYOUT.search(s.rule) or s.copied or s.hidden:
+            continue
+        yield ReviewedKey(
+            s.file.rpartition("/")[2],
+            key.removeprefix(PRODUCER),
+            shown_value(key, value.text) if value else None,
+            value.place if value else "",
+            there[key].value if key in there else None,
+            here[key].value if key in here else None,
+            s.rule,
+            s.because,
+            s.basis,
+            s.source,
+            tuple(ask.option for ask in asks if key.removeprefix(PRODUCER) in ask.decides),
+        )
+
+
+def _asks(
+    process: RunningProcess, version: str, machine: ReviewedMachine, asked: frozenset[str], planned: Plan
+) -> Iterator[Ask]:
+    """Yield what nobody said, each with the keys whose planned value it changes."""
+    as_it_is = _settings(planned, process.kind)
+
+    def settings(**workload: Any) -> dict[str, Setting]:
+        return on(replace(machine, workload={**(machine.workload or {}), **workload}))
+
+    def on(other: ReviewedMachine) -> dict[str, Setting]:
+        return _settings(make_plan(inventory_of(process, version, {}, other, alone=False)), process.kind)
+
+    wide, large = replace(machine, cores=64), replace(machine, memory_mib=262_144)
+    alternatives = [("--cores", "cores of the host", as_it_is, partial(on, wide))]
+    alternatives += [("--memory-mib", "memory of the host, in MiB", as_it_is, partial(on, large))]
+    for field, what, value in _other_values(process.kind):
+        # Some numbers say nothing without another one.
+        beside = {name: one for name, one in value.items() if name != field}
+        before = settings(**beside) if beside else as_it_is
+        alternatives.append((f"--workload {field}=", what, before, partial(settings, **value)))
+    for option, what, before, after in alternatives:
+        if option.rstrip("=") not in asked and (decides := _differing(before, after())):
+            yield Ask(option, what, decides)
+
+
+def _differing(before: Mapping[str, Setting], after: Mapping[str, Setting]) -> tuple[str, ...]:
+    """Return the keys whose values differ between two plans; none where one of them has errors alone."""
+    both = {**before, **after}
+    if not before or not after:
+        return ()
+    value = {key: [of[key].value if key in of else None for of in (before, after)] for key in both}
+    keys = [key for key, (one, other) in value.items() if one != other and not _LAYOUT.search(both[key].rule)]
+    return tuple(dict.fromkeys(key.removeprefix(PRODUCER) for key in keys))
+
+
+@cache
+def model_of(kind: str) -> type[Strict]:
+    """Return the model of what a process of this kind has to carry."""
+    if kind in ("classic", "mm2", "consumer", "producer"):
+        return MirrorFlow
+    return StreamsApp if kind == "streams" else RestWorkload
+
+
+#: What no workload is: names, logins, values of one's own; and what a person would not be asked first.
+_NOT_ASKED: Final = re.compile(
+    r"settings|environment|user|password|servers|^(source|target|topics|name|main_class|jars|lock|arguments)$"
+    r"|^(delivery|version|cluster|measured_capacity|stores|rocksdb|state_dir|jemalloc|profile|instances_per_host)$"
+    r"|^(heap_mib|memory_mib|rocksdb_mib|threads|standbys|processes|restore_.*|gate_.*|.*_seconds|direction)$"
+    r"|^(concurrent_requests|full_reads|replication_policy|exactly_once|group_protocol|target_partitions)$"
+)
+
+
+@cache
+def _other_values(kind: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
+    """Return each number of the workload with what it is, and another value than its default."""
+    found = []
+    for name, field in model_of(kind).model_fields.items():
+        if _NOT_ASKED.search(name):
+            continue
+        default = field.default if isinstance(field.default, int | float) else None
+        value: dict[str, Any] = {name: int(default * _NEUTRAL) if default else 100}
+        if name == "latency_budget_ms":
+            value = {name: 600_000}
+        elif name == "fill_ms_p99":
+            value = {name: 5000}
+        elif name in ("max_compression_ratio",):
+            value = {name: 0.5}
+        elif name == "priority":
+            value = {name: "latency"}
+        elif name == "link_mbit_per_s":
+            value |= {"round_trip_ms": 100}
+        elif name in ("readers", "largest_group", "partitions"):
+            value |= {"consumers": 100}
+        found.append((name, (field.description or name).rstrip("."), value))
+    return tuple(found)

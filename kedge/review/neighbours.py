@@ -1,0 +1,226 @@
+"""Judges what stands around the processes: HAProxy before REST proxies, and the kernel of a host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Final
+
+from kedge.plan.findings import Finding
+from kedge.plan.hosts import Inventory
+from kedge.plan.settings import Setting
+from kedge.review.judging import Ask, Judgement, ReviewedKey
+from kedge.review.kinds import SIGNS, FileFindings
+from kedge.review.processes import ARCHIVE, HOST, TITLES, ReviewedMachine
+from kedge.review.reading import Value
+from kedge.services.host.kernel import effective
+from kedge.services.planning import make_plan
+
+_SECTION: Final = re.compile(
+    r"(global|defaults|frontend|backend|listen|peers|resolvers|userlist|program)\b\s*(.*)"
+)
+#: By its name, or the port of a server, a backend is one of REST proxies.
+_REST: Final = re.compile(r"rest|bridge", re.IGNORECASE)
+_PORTS: Final = re.compile(r":808[2-9]\b")
+_STICKY: Final = ("stick-table", "stick", "cookie", "hash-type")
+_STICKY_BALANCE: Final = ("source", "uri", "url_param", "hdr", "hash")
+#: More settings than a person writes: what sysctl -a says.
+_WRITTEN: Final = 200
+#: The proxies that are taken to be behind a balancer.
+_PROXY: Final = next(iter(SIGNS))
+
+
+@dataclass
+class _Section:
+    """A section of haproxy.cfg: each directive with its words and its line."""
+
+    kind: str
+    name: str
+    lines: list[tuple[list[str], str]] = field(default_factory=list)
+
+    def of(self, *begin: str) -> Value | None:
+        """Return what stands after these words; of several, the last."""
+        found = None
+        for words, place in self.lines:
+            if tuple(words[: len(begin)]) == begin:
+                found = Value(" ".join(words[len(begin) :]), place)
+        return found
+
+
+def judge_balancer(part: FileFindings, machine: ReviewedMachine, asked: frozenset[str]) -> Judgement | str:
+    """Return what there is to say of a HAProxy before REST proxies; why it says nothing of them, else."""
+    sections = list(_sections(part.values[""].text, part.where))
+    backends = [s for s in sections if s.kind in ("backend", "listen") and _is_rest(s)]
+    if not backends:
+        return "HAProxy, of whose backends none has the name or a port of REST proxies"
+    servers = sum(words[0] == "server" for backend in backends for words, _ in backend.lines)
+    sticky = all(_sticks(backend) for backend in backends)
+    inventory = _behind_balancer(machine, sticky=sticky)
+    planned, documented = make_plan(inventory), make_plan(inventory, "documented")
+    here, there = ({s.key: s for s in _of(plan, "rest_balancer")} for plan in (planned, documented))
+    rows = [
+        _row(s, _said(sections, backends, key), there.get(key))
+        for key, s in here.items()
+        if _comparable(key) and not s.hidden
+    ]
+    without = Inventory({HOST: dict(inventory.hosts[HOST])}, {"kafka_rest": (HOST,), "all": (HOST,)})
+    findings = [f for f in make_plan(without).findings if f.rule == "rest.stickiness"] if servers > 1 else []
+    place = next((p for backend in backends for _, p in backend.lines), part.where)
+    found = tuple(
+        replace(f, where=place, message=f.message.replace("the balancer http://today:80", "it"))
+        for f in findings
+    )
+    asks: tuple[Ask, ...] = ()
+    if not sticky and servers > 1 and "--workload consumers" not in asked:
+        what = "Consumer instances that clients keep open: requests have to reach the process that holds them"
+        asks = (Ask("--workload consumers=", what, ("stickiness",)),)
+    why = f"{servers} server{'' if servers == 1 else 's'} in {', '.join(b.name for b in backends)}"
+    return Judgement(TITLES["haproxy"], part.where, "2.6", why, found, tuple(rows), asks)
+
+
+def _behind_balancer(machine: ReviewedMachine, *, sticky: bool) -> Inventory:
+    variables: dict[str, Any] = {
+        "host_cores": machine.cores,
+        "host_memory_mib": machine.memory_mib,
+        "kafka_clusters": {"today": {"version": "4.3.1", "bootstrap_servers": "today:9092"}},
+        "kafka_rest_distribution": _PROXY,
+        "kafka_rest_version": SIGNS[_PROXY].versions[0],
+        "kafka_rest_cluster": "today",
+        **ARCHIVE,
+        "kafka_rest_instances_per_host": 2,
+        "kafka_rest_workload": dict(machine.workload or {}),
+        "kafka_rest_balancer": {"url": "http://today:80", "sticky": sticky},
+    }
+    return Inventory({HOST: variables}, {"kafka_rest": (HOST,), "rest_balancer": (HOST,), "all": (HOST,)})
+
+
+def _of(plan: Any, service: str) -> tuple[Setting, ...]:
+    return tuple(s for one in plan.services.get(HOST, {}).get(service, ()) for s in one.settings)
+
+
+def _comparable(key: str) -> bool:
+    begins = (
+        "timeout",
+        "retries",
+        "maxconn",
+        "default-server",
+        "tune.",
+        "hard-stop",
+        "health uri",
+        "stick-table",
+    )
+    return key.startswith(begins)
+
+
+def _row(s: Setting, today: Value | None, documented: Setting | None) -> ReviewedKey:
+    return ReviewedKey(
+        "haproxy.cfg",
+        s.key,
+        today.text if today else None,
+        today.place if today else "",
+        documented.value if documented else None,
+        s.value,
+        s.rule,
+        s.because,
+        s.basis,
+        s.source,
+    )
+
+
+def _said(sections: list[_Section], backends: list[_Section], key: str) -> Value | None:
+    """Return what the file says of a planned key: of the backend, else of the defaults, else of global."""
+    begin = tuple(key.split())
+    if key == "health uri":
+        begin = ("option", "httpchk")
+    elif key == "default-server check":
+        return _checks(backends)
+    elif key.startswith("stick-table "):
+        table = next((v for b in backends if (v := b.of("stick-table"))), None)
+        words = table.text.split() if table else []
+        word = begin[1]
+        return Value(words[words.index(word) + 1], table.place) if table and word in words[:-1] else None
+    fronts = [s for s in sections if s.kind in ("frontend", "listen")]
+    wide = [
+        s for s in sections if s.kind == ("global" if key in ("maxconn", "hard-stop-after") else "defaults")
+    ]
+    wide = wide or [s for s in sections if s.kind == "global" and key.startswith("tune.")]
+    if key.startswith("tune."):
+        wide = [s for s in sections if s.kind == "global"]
+    return next((v for s in (*backends, *fronts, *reversed(wide)) if (v := s.of(*begin))), None)
+
+
+def _checks(backends: list[_Section]) -> Value | None:
+    """Return how servers are asked: inter, fall and rise of the first one that says check."""
+    for backend in backends:
+        for words, place in backend.lines:
+            if words[0] in ("server", "default-server") and "check" in words:
+                pairs = pairwise(words)
+                said = [f"{a} {b}" for a, b in pairs if a in ("inter", "fall", "rise")]
+                return Value(" ".join(said) or "check", place)
+    return None
+
+
+def _is_rest(section: _Section) -> bool:
+    servers = [words for words, _ in section.lines if words[0] == "server"]
+    return bool(servers) and bool(
+        _REST.search(section.name) or any(_PORTS.search(" ".join(w)) for w in servers)
+    )
+
+
+def _sticks(section: _Section) -> bool:
+    balance = section.of("balance")
+    return any(section.of(word) for word in _STICKY) or bool(
+        balance and balance.text.startswith(_STICKY_BALANCE)
+    )
+
+
+def _sections(text: str, name: str) -> Iterator[_Section]:
+    section: _Section | None = None
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = re.split(r"(?<!\\)#", raw, maxsplit=1)[0].strip()
+        if not line:
+            continue
+        if match := _SECTION.fullmatch(line):
+            if section:
+                yield section
+            section = _Section(match[1], match[2].split(" ")[0] or match[1])
+        elif section:
+            section.lines.append((line.split(), f"{name}:{number}"))
+    if section:
+        yield section
+
+
+def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:
+    """Return what there is to say of a host's kernel settings, as those of a host with REST proxies."""
+    values = {key.replace("/", "."): value for key, value in part.values.items()}
+    variables = dict(_behind_balancer(machine, sticky=True).hosts[HOST])
+    written = {key: value.text for key, value in values.items()} if len(values) <= _WRITTEN else {}
+    groups = {"kafka_rest": (HOST,), "all": (HOST,)}
+    plan = make_plan(Inventory({HOST: variables}, groups))
+    own = make_plan(Inventory({HOST: variables | {"host_tuning_settings": written}}, groups))
+    rows = [_kernel_row(s, values) for s in _of(plan, "host_tuning") if "." in s.key and s.key != _RESERVED]
+    before = {(f.rule, f.message) for f in plan.findings}
+    found = [f for f in own.findings if f.rule.startswith("host.") and (f.rule, f.message) not in before]
+    places = tuple(replace(f, where=_place(f, values, part.where)) for f in found if f.severity != "note")
+    return Judgement(
+        TITLES["sysctl"], part.where, "any", "as on a host with REST proxies", places, tuple(rows), ()
+    )
+
+
+#: What it should hold follows from the ports that Kedge gives its services.
+_RESERVED: Final = "net.ipv4.ip_local_reserved_ports"
+
+
+def _kernel_row(s: Setting, values: Mapping[str, Value]) -> ReviewedKey:
+    today = values.get(s.key)
+    current = " ".join(today.text.split()) if today else None
+    planned = effective(s.key, current, s.value) if current is not None else s.value
+    row = _row(s, Value(current or "", today.place) if today else None, s)
+    return replace(row, file="sysctl", planned=planned)
+
+
+def _place(finding: Finding, values: Mapping[str, Value], where: str) -> str:
+    named = [key for key in values if key in finding.message]
+    return values[max(named, key=len)].place if named else where

@@ -1,0 +1,513 @@
+"""Puts the parts of all files together into processes, and each into an inventory that plans it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kedge.evidence.secrets import holds_secret, looks_secret, without_secrets
+from kedge.keys.catalogue import Component, every_key, known_keys
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES
+from kedge.plan.jvm_flags import maximum_heap_mib
+from kedge.plan.values import int_or_zero
+from kedge.plan.version_numbers import numbers
+from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings
+from kedge.review.reading import ReviewError, Value, settled
+from kedge.services.mirror.variables import BESIDE as BESIDE_MIRRORS
+from kedge.services.mirror.variables import MirrorFlow
+from kedge.services.rest.distributions import DISTRIBUTIONS
+from kedge.services.rest.keys import check_rest_keys
+from kedge.services.rest.variables import RestWorkload
+from kedge.services.streams.variables import BESIDE as BESIDE_STREAMS
+from kedge.services.streams.variables import StreamsApp, read_by
+
+#: The host and the clusters of the inventory that a review plans.
+HOST: Final = "today"
+SOURCE, TARGET = "source", "target"
+FLOW: Final = "today"
+#: The newest of each line that the rules know, the newest line first.
+VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: signs.versions for name, signs in SIGNS.items()},
+    "classic": ("3.9.2",),
+    "mm2": ("4.3.1", "3.9.2"),
+    "streams": ("4.3.1", "3.9.2"),
+    "consumer": ("4.3.1", "3.9.2"),
+    "producer": ("4.3.1", "3.9.2"),
+}
+TITLES: Final[Mapping[str, str]] = {
+    **{name: signs.title for name, signs in SIGNS.items()},
+    "classic": "a classic MirrorMaker",
+    "mm2": "MirrorMaker 2 in dedicated mode",
+    "streams": "a Kafka Streams application",
+    "consumer": "a consumer of Kafka's Java client",
+    "producer": "a producer of Kafka's Java client",
+    "haproxy": "HAProxy",
+    "sysctl": "kernel settings",
+}
+#: What a plan asks for of software that is there already.
+ARCHIVE: Final = {"kafka_rest_archive": "today.tar.gz", "kafka_rest_archive_checksum": "1" * 64}
+#: Options of classic MirrorMaker, and the variable of ours that stands for each.
+_OPTIONS: Final[Mapping[str, str]] = {
+    "num.streams": "MIRROR_NUM_STREAMS",
+    "offset.commit.interval.ms": "MIRROR_OFFSET_COMMIT_INTERVAL_MS",
+    "abort.on.send.failure": "MIRROR_ABORT_ON_SEND_FAILURE",
+}
+#: Of one MirrorMaker 2: each two of them may be a flow.
+_CLUSTERS: Final = 30
+#: Directives of a unit that the plan sets too.
+_UNIT: Final = ("MemoryMax", "LimitNOFILE", "TasksMax", "TimeoutStopSec")
+_CORES: Final = "CPUQuota"
+_SHELL: Final = ("KAFKA_HEAP_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_OPTS", "JMX_PORT", "LOG_DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProcess:
+    """One process as it runs today.
+
+    Attributes:
+        kind: what it is.
+        where: the files that say so.
+        values: keys of its own configuration; of a classic mirror those of the consumer.
+        producer: of a classic mirror, the keys of the producer.
+        environment: variables, flags of the JVM among them.
+        unit: directives that the plan has as well.
+        arguments: options of its command line.
+        version: what an image, or a jar, says.
+        flow: of MirrorMaker 2, source and target.
+        commands: its whole command lines, which everybody on its host may read.
+        cores: what its unit or container limits it to; None where nothing does.
+    """
+
+    kind: str
+    where: str
+    values: Mapping[str, Value]
+    producer: Mapping[str, Value]
+    environment: Mapping[str, Value]
+    unit: Mapping[str, Value]
+    arguments: Mapping[str, Value]
+    version: str = ""
+    flow: tuple[str, str] = (SOURCE, TARGET)
+    commands: tuple[Value, ...] = ()
+    cores: int | None = None
+
+    @property
+    def own(self) -> dict[str, Value]:
+        """Everything that it says, by its key; a key of the producer behind those of the consumer."""
+        return {**self.producer, **self.values, **self.environment, **self.unit, **self.arguments}
+
+
+def with_their_files(parts: Sequence[FileFindings]) -> tuple[list[FileFindings], list[str]]:
+    """Return the parts, each container with the files that give it variables; and what was not given.
+
+    What a container has in its own environment wins, as it does where it runs.
+    """
+    taken: list[FileFindings] = []
+    missing = []
+    found = []
+    for part in parts:
+        one = part
+        for name in part.elsewhere:
+            given = [p for p in parts if p.where.rpartition("/")[2] == name and p.kind != "other"]
+            if given:
+                taken += given
+                values = {**given[0].values, **one.values}
+                one = replace(one, values=values, environment={**given[0].environment, **one.environment})
+            else:
+                missing.append(f"{part.where}: variables of {name}; {_given(name)}")
+        nothing = part.elsewhere and not (one.values or one.environment or one.arguments or one.files)
+        found += [] if nothing else [one]
+    return [part for part in found if part not in taken], missing
+
+
+def _given(name: str) -> str:
+    if name.startswith("Secret "):
+        return "nothing can be said of them"
+    if name.startswith("ConfigMap "):
+        return "add its manifest to the same file, after a line of ---"
+    return "add that file"
+
+
+def processes_of(parts: Sequence[FileFindings]) -> list[RunningProcess]:
+    """Return the processes that the parts of all files make together.
+
+    A unit and an environment belong to the one process that they name, or to the only one there is; consumer
+    and producer properties that are given together are a classic mirror's.
+    """
+    loose = [part for part in parts if part.kind == "environment"]
+    commands = [
+        p for p in parts if p.kind != "other" and not p.values and (p.arguments or p.files or p.environment)
+    ]
+    commands = [p for p in commands if p.kind not in ("environment", "haproxy", "sysctl")]
+    configured = [part for part in parts if part.values and part.kind not in ("haproxy", "sysctl", "other")]
+    configured = [_as_started(part, commands) for part in configured]
+    found = [_process(part, _for(part, commands, configured)) for part in _paired(configured, commands)]
+    alone = [part for part in commands if not any(_same(part, one) for one in found)]
+    found += [_process(part, []) for part in alone]
+    if loose and not found:
+        kinds = {kind for part in loose if (kind := _environment_of(part))}
+        if len(kinds) != 1:
+            places = ", ".join(part.where for part in loose)
+            raise ReviewError(
+                f"{places}: sets variables of no process of Kafka's; name its configuration as well"
+            )
+        found = [_process(FileFindings(kinds.pop(), loose[0].where), [])]
+    for part in loose:
+        fitting = [p for p in found if _fits(part, p)]
+        if len(fitting) > 1:
+            names = " and ".join(p.where for p in fitting)
+            raise ReviewError(f"{part.where}: may belong to {names}; review one of them at a time")
+        if fitting:
+            found[found.index(fitting[0])] = _with(fitting[0], part)
+    return [flow for one in found for flow in _flows(one)]
+
+
+def _as_started(part: FileFindings, commands: Sequence[FileFindings]) -> FileFindings:
+    """Return a REST proxy's configuration as that of the proxy whose command names it.
+
+    Builds of kafka-rest read one file, so that its keys and name do not tell them apart.
+    """
+    name = part.where.rpartition("/")[2]
+    kinds = {one.kind for one in commands if one.kind in SIGNS and name in one.files.values()}
+    return replace(part, kind=kinds.pop()) if part.kind in SIGNS and len(kinds) == 1 else part
+
+
+def _paired(configured: Sequence[FileFindings], commands: Sequence[FileFindings]) -> list[FileFindings]:
+    """Return the configurations, a consumer and a producer that belong together as one."""
+    consumers = [part for part in configured if part.kind == "consumer"]
+    producers = [part for part in configured if part.kind == "producer"]
+    mirrored = any(part.kind == "classic" for part in commands)
+    if len(consumers) == 1 and len(producers) == 1:
+        both = FileFindings("classic", f"{consumers[0].where} and {producers[0].where}", consumers[0].values)
+        pair = [replace(both, arguments=producers[0].values, heading="pair")]
+    elif mirrored and len(consumers) + len(producers) == 1:
+        one = (consumers + producers)[0]
+        values, producer = (one.values, {}) if consumers else ({}, one.values)
+        pair = [FileFindings("classic", one.where, values, arguments=producer, heading="pair")]
+    else:
+        pair = [*consumers, *producers]
+    return [part for part in configured if part.kind not in ("consumer", "producer")] + pair
+
+
+def _for(
+    part: FileFindings, commands: Sequence[FileFindings], configured: Sequence[FileFindings]
+) -> list[FileFindings]:
+    """Return the commands that start what a part configures."""
+    fitting = [one for one in commands if one.kind == part.kind]
+    kin = [one for one in configured if one.kind == part.kind]
+    if part.heading == "pair" or len(kin) == 1:
+        return fitting
+    name = re.split(r"[/,]", part.where)[-1]
+    return [one for one in fitting if name in one.files.values()]
+
+
+def _same(part: FileFindings, process: RunningProcess) -> bool:
+    return part.kind == process.kind and part.where in process.where
+
+
+def _process(part: FileFindings, commands: Sequence[FileFindings]) -> RunningProcess:
+    pair = part.heading == "pair"
+    where = ", ".join(dict.fromkeys([part.where, *(c.where for c in commands)]))
+    process = RunningProcess(
+        part.kind,
+        where,
+        _settled(part.values),
+        _settled(part.arguments) if pair else {},
+        {},
+        {},
+        {} if pair else part.arguments,
+        part.version,
+    )
+    for one in (replace(part, arguments={}) if pair else part, *commands):
+        process = _with(process, one)
+    return process
+
+
+def _with(process: RunningProcess, part: FileFindings) -> RunningProcess:
+    environment = {**process.environment, **_settled(part.environment)}
+    if flags := environment.pop(JVM_FLAGS, None):
+        environment = {**_flags(process.kind, flags), **environment}
+    options = {k: v for k, v in part.arguments.items() if not k.endswith(".config")}
+    places = part.where if part.where in process.where else f"{process.where}, {part.where}"
+    return replace(
+        process,
+        where=places if process.where else part.where,
+        environment=environment,
+        unit={**process.unit, **{k: v for k, v in part.unit.items() if k in _UNIT}},
+        arguments={**process.arguments, **_settled(options)},
+        version=process.version or part.version,
+        commands=(*process.commands, *([part.command] if part.command else ())),
+        cores=_cores(part.unit) or process.cores,
+    )
+
+
+def _cores(unit: Mapping[str, Value]) -> int | None:
+    """Return the cores of a quota, as a JVM counts them: the next whole number."""
+    share = re.fullmatch(r"(\d{1,9})%", unit[_CORES].text.strip()) if _CORES in unit else None
+    return max(1, math.ceil(int(share[1]) / 100)) if share else None
+
+
+def _settled(values: Mapping[str, Value]) -> dict[str, Value]:
+    return {key: settled(value) for key, value in values.items()}
+
+
+def _flags(kind: str, flags: Value) -> dict[str, Value]:
+    """Return the variables that would put these flags on a command line."""
+    jvm = DISTRIBUTIONS[kind].jvm if kind in SIGNS else None
+    options = jvm.options if jvm else _SHELL
+    performance = next((name for name in options if "PERFORMANCE" in name), None)
+    listed = flags.text.split()
+    # GCTimeRatio says when a heap grows (kedge/plan/jvm_flags.py).
+    heap = [word for word in listed if word.startswith(("-Xmx", "-Xms", "-XX:GCTimeRatio="))]
+    tuned = [word for word in listed if word.startswith(("-XX:", "-Xlog", "-server")) and word not in heap]
+    first = jvm.heap if jvm else "KAFKA_HEAP_OPTS"
+    named = {first: heap, performance: tuned} if performance else {first: heap + tuned}
+    return {name: Value(" ".join(some), flags.place) for name, some in named.items() if some}
+
+
+def _environment_of(part: FileFindings) -> str | None:
+    """Return what an environment is of; of a REST proxy, the first distribution that it may be of."""
+    names = " ".join([part.where, *part.environment, *part.files, *part.files.values()])
+    for name, signs in SIGNS.items():
+        jvm = DISTRIBUTIONS[name].jvm
+        own = [option for option in (jvm.options if jvm else ()) if option.startswith("KAFKA")]
+        if any(option in part.environment for option in own) or (signs.file and re.search(signs.file, names)):
+            return name
+    return "classic" if "mirror" in names.lower() else None
+
+
+def _fits(part: FileFindings, process: RunningProcess) -> bool:
+    named = _environment_of(part)
+    if named is None:
+        return process.kind in ("classic", "mm2", "streams", *SIGNS)
+    return process.kind in (SIGNS if named in SIGNS else ("classic", "mm2"))
+
+
+def _flows(process: RunningProcess) -> Iterator[RunningProcess]:
+    """Yield a process of MirrorMaker 2 once for each of its flows."""
+    if process.kind != "mm2":
+        yield process
+        return
+    clusters = clusters_of(process)
+    pairs = [(source, target) for source in clusters for target in clusters if source != target]
+    enabled = [
+        (source, target)
+        for source, target in pairs
+        if (value := process.values.get(f"{source}->{target}.enabled"))
+        and value.text.strip().lower() == "true"
+    ]
+    for flow in enabled or [pairs[0] if pairs else (SOURCE, TARGET)]:
+        yield replace(process, flow=flow)
+
+
+def clusters_of(process: RunningProcess) -> list[str]:
+    """Return the names of the clusters of a MirrorMaker 2."""
+    named = process.values.get("clusters")
+    names = [name for name in re.split(r"[,\s]+", named.text) if name] if named else []
+    if named and len(names) > _CLUSTERS:
+        raise ReviewError(
+            f"{named.place}: names {len(names):,} clusters, and {_CLUSTERS} are reviewed; take some out"
+        )
+    return names
+
+
+def versions_of(process: RunningProcess) -> tuple[str, str]:
+    """Return the version that the process is planned as, and why that one."""
+    known = VERSIONS[process.kind]
+    said = numbers(process.version)
+    says = f"its image or its jars say {process.version}"
+    if any(said) and process.kind in SIGNS and DISTRIBUTIONS[process.kind].versions.have(process.version):
+        return process.version, says
+    if any(said):
+        version = next((v for v in known if numbers(v)[0] == said[0]), known[-1])
+        if version == process.version:
+            return version, says
+        return version, f"{says}, which the rules do not know: held against {version}"
+    unread = {version: set(_unread(process, version)) for version in known}
+    version = min(known, key=lambda one: len(unread[one]))
+    if newest := unread[known[0]] - unread[version]:
+        line = ".".join(version.split(".")[:2])
+        return version, f"{', '.join(sorted(newest)[:3])} is read up to {line} alone"
+    return version, _why(process, version)
+
+
+def _why(process: RunningProcess, version: str) -> str:
+    if process.kind != "classic":
+        return f"nothing says which; its keys are those of {version}"
+    old = "zookeeper.connect is the old consumer's, which Kafka has no more since 2.0"
+    if "zookeeper.connect" not in process.values:
+        return "the last that has it is 3.9"
+    if "bootstrap.servers" not in process.values:
+        return f"{old}: it runs on 1.1 or older"
+    return f"the last that has it is 3.9; {old}"
+
+
+def _unread(process: RunningProcess, version: str) -> list[str]:
+    if process.kind in SIGNS:
+        found = check_rest_keys(DISTRIBUTIONS[process.kind], version, process.values, "")
+        said = {word for f in found for word in re.split(r"[\s,:]+", f.message)}
+        return [key for key in process.values if key in said]
+    beside: tuple[Component, ...] = ("consumer", "producer")
+    if process.kind == "mm2":
+        beside = ("mm2", *BESIDE_MIRRORS)
+    elif process.kind == "streams":
+        beside = ("streams", *BESIDE_STREAMS)
+    known = frozenset[str]().union(*(known_keys(one, version) for one in beside))
+    ever = frozenset[str]().union(*(every_key(one) for one in beside))
+    bare = [_bare(process, key) for key in (*process.values, *process.producer)]
+    return [key for key in bare if key in ever and key not in known]
+
+
+def _bare(process: RunningProcess, key: str) -> str:
+    """Return a key without what says for which cluster and client it is."""
+    if process.kind == "mm2":
+        ends = "|".join(map(re.escape, clusters_of(process))) or "-"
+        return re.sub(rf"^(({ends})->({ends})|{ends})\.((consumer|producer|admin)\.)?", "", key)
+    return read_by(key)[1] if process.kind == "streams" else key
+
+
+def shown_value(key: str, text: str) -> str:
+    """Return a value without what is a secret in it, by its key or by its form."""
+    return "***" if looks_secret(key) and text else without_secrets(text) if holds_secret(text) else text
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedMachine:
+    """What a person says beside the files: the machine, and what the process has to carry."""
+
+    cores: int = 8
+    memory_mib: int = 16_384
+    workload: Mapping[str, Any] | None = None
+
+
+def inventory_of(
+    process: RunningProcess, version: str, own: Mapping[str, str], machine: ReviewedMachine, *, alone: bool
+) -> Inventory:
+    """Return an inventory of one host that runs the process with these values of its own.
+
+    ``alone`` plans the one process that there is, and not as many as its host would get.
+    """
+    said = dict(machine.workload or {})
+    variables: dict[str, Any] = {
+        "host_cores": machine.cores,
+        "host_memory_mib": machine.memory_mib,
+        "kafka_clusters": {
+            name: {"version": "4.3.1", "bootstrap_servers": f"{place}:9092"}
+            for name, place in (("today", "today"), (SOURCE, "source"), (TARGET, "target"))
+        },
+    }
+    if process.kind in SIGNS:
+        workload = {k: v for k, v in said.items() if k in RestWorkload.model_fields}
+        variables |= {
+            "kafka_rest_distribution": process.kind,
+            "kafka_rest_version": version,
+            "kafka_rest_cluster": "today",
+            "kafka_rest_workload": workload,
+            "kafka_rest_settings": dict(own),
+        }
+        if DISTRIBUTIONS[process.kind].software.ways[0] == "archive":
+            variables |= ARCHIVE
+        if DISTRIBUTIONS[process.kind].fleet_only:
+            variables["fleet"] = True
+        if alone:
+            variables["kafka_rest_instances_per_host"] = 1
+        return Inventory({HOST: variables}, {"kafka_rest": (HOST,), "all": (HOST,)})
+    if process.kind == "streams":
+        fields = {k: v for k, v in said.items() if k in StreamsApp.model_fields}
+        settings = {k: v for k, v in own.items() if not k.isupper() and k not in _UNIT}
+        variables |= {
+            "streams_app_name": "today",
+            "streams_app_main_class": "Today",
+            "streams_app_jars": [{"path": "today.jar", "sha256": "1" * 64}],
+            "streams_app_version": version,
+            "streams_app_cluster": "today",
+            "streams_app_settings": settings,
+            "streams_app_environment": {k: v for k, v in own.items() if k.isupper()},
+        } | {f"streams_app_{k}": v for k, v in fields.items()}
+        return Inventory({HOST: variables}, {"streams_app": (HOST,), "all": (HOST,)})
+    if process.kind in ("consumer", "producer"):
+        client: dict[str, Any] = {"name": "today", "cluster": "today", "library": "java", "version": version}
+        mine = {key: text for key, text in own.items() if key in process.values}
+        variables["kafka_clients"] = [client | {"profile": "balanced", f"{process.kind}_settings": mine}]
+        return Inventory({HOST: variables}, {"load_generator": (HOST,), "all": (HOST,)})
+    return _mirror(process, version, own, said, variables)
+
+
+def variables_of(
+    process: RunningProcess, own: Mapping[str, str], machine: ReviewedMachine
+) -> Mapping[str, Any]:
+    """Return the variables of the host of the one process, with these values of its own."""
+    version, _ = versions_of(process)
+    return inventory_of(process, version, own, machine, alone=True).hosts[HOST]
+
+
+def _mirror(
+    process: RunningProcess,
+    version: str,
+    own: Mapping[str, str],
+    said: Mapping[str, Any],
+    variables: dict[str, Any],
+) -> Inventory:
+    classic = process.kind == "classic"
+    fields = {k: v for k, v in said.items() if k in MirrorFlow.model_fields}
+    source, target = process.flow
+    variables["kafka_clusters"] |= {
+        name: {"version": "4.3.1", "bootstrap_servers": "today:9092"} for name in process.flow
+    }
+    flow: dict[str, Any] = {"source": source, "target": target, "topics": [".*"], "processes": 1}
+    flow |= {"latency_budget_ms": 60_000, "largest_topic_partitions": 12} | fields
+    # Who lets requests be larger has messages, and brokers, that ask for it.
+    largest = max(
+        [int_or_zero(text) for key, text in own.items() if key.endswith("max.request.size")], default=0
+    )
+    if largest > MESSAGE_MAX_BYTES and "max_message_bytes" not in fields:
+        flow["max_message_bytes"] = largest
+        for cluster in variables["kafka_clusters"].values():
+            cluster["message_max_bytes"] = largest
+    environment = {k: v for k, v in own.items() if k in _SHELL or k in _OPTIONS.values()}
+    if classic:
+        mine = {key: own[key] for key in process.values if key in own}
+        theirs = {key: own[f"{PRODUCER}{key}"] for key in process.producer if f"{PRODUCER}{key}" in own}
+        flow |= {"consumer_settings": mine, "producer_settings": theirs}
+    else:
+        flow["settings"] = {key: own[key] for key in process.values if key in own and _of(key, process)}
+    flow["environment"] = environment
+    variables |= {
+        "mirror_maker_kind": "classic" if classic else "mirror_maker_2",
+        "mirror_maker_version": version,
+        "mirror_maker_flows": {FLOW: flow},
+    }
+    return Inventory({HOST: variables}, {"mirror_maker": (HOST,), "all": (HOST,)})
+
+
+#: Before a key of a classic mirror's producer, where both files' keys stand together.
+PRODUCER: Final = "producer:"
+
+
+def _of(key: str, process: RunningProcess) -> bool:
+    """Return whether a key of MirrorMaker 2 is for one flow of several, or for all."""
+    if "->" in key:
+        source, _, rest = key.partition("->")
+        return {source, rest.partition(".")[0]} <= set(process.flow)
+    others = set(clusters_of(process)) - set(process.flow)
+    return key.partition(".")[0] not in others
+
+
+def own_values(process: RunningProcess) -> dict[str, Value]:
+    """Return what the process sets itself, under the names that the plan has for it."""
+    found = dict(process.values)
+    if process.kind == "classic":
+        found |= {f"{PRODUCER}{key}": value for key, value in process.producer.items()}
+    for option, variable in _OPTIONS.items():
+        if option in process.arguments and process.kind == "classic":
+            found[variable] = process.arguments[option]
+    return found | dict(process.environment) | dict(process.unit)
+
+
+def heap_of(environment: Mapping[str, str]) -> int | None:
+    """Return the heap in MiB that a process is started with; None where nothing says it."""
+    heaps = (maximum_heap_mib(text) for key, text in environment.items() if key.endswith("HEAP_OPTS"))
+    return next((mib for mib in heaps if mib), None)

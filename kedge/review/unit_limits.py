@@ -1,0 +1,94 @@
+"""Holds the limits of a unit or a container, which no inventory sets, against the process and its plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kedge.plan.findings import Finding
+from kedge.plan.settings import Setting
+from kedge.plan.values import int_or_none, int_or_zero
+from kedge.review.processes import RunningProcess, heap_of
+
+#: Of a unit: infinity and shares of the host are no number of bytes.
+_SIZE: Final = re.compile(r"(\d{1,18})([KMGT]?)B?", re.IGNORECASE)
+_SCALE: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+#: Jars, logs and connections of a JVM of Kafka's take hundreds; what the plan gives beyond is to spare.
+_FILES: Final = 4096
+
+
+def check_limits(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
+    """Yield the limits that would end the process, or starve it."""
+    yield from _memory(process, planned)
+    yield from _files(process, planned)
+    yield from _tasks(process, planned)
+
+
+def _memory(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
+    limit = _mib(process.unit["MemoryMax"].text) if "MemoryMax" in process.unit else None
+    # A misspelt variable is read by no start script.
+    heap = heap_of({key: value.text for key, value in process.environment.items() if key in planned})
+    if limit is None or heap is None:
+        return
+    of_plan = {key: setting.value for key, setting in planned.items()}
+    beside = max(0, (_mib(of_plan.get("MemoryMax", "")) or 0) - (heap_of(of_plan) or 0))
+    said = f"MemoryMax is {limit} MiB, and the heap is {heap} MiB"
+    fix = f"set MemoryMax to {heap + beside}M, or the heap to {max(1, limit - beside)}m"
+    if beside >= limit:
+        fix = f"set MemoryMax to {heap + beside}M"
+    if limit <= heap:
+        yield Finding(
+            "error",
+            "review.memory",
+            process.where,
+            f"{said}: the kernel ends the process before its heap is full",
+            fix,
+        )
+    elif limit < heap + beside:
+        yield Finding(
+            "warning",
+            "review.memory",
+            process.where,
+            f"{said}: {limit - heap} MiB are left, and the plan counts {beside} MiB beside a heap",
+            fix,
+        )
+
+
+def _files(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
+    if "LimitNOFILE" not in process.unit or "LimitNOFILE" not in planned:
+        return
+    # Soft and hard: a JVM raises the soft one by itself.
+    limit = int_or_none(process.unit["LimitNOFILE"].text.rpartition(":")[2].strip())
+    wanted = int_or_zero(planned["LimitNOFILE"].value)
+    least = wanted if process.kind == "streams" else min(_FILES, wanted)
+    if limit is not None and limit < least:
+        yield Finding(
+            "warning",
+            "review.files",
+            process.where,
+            f"LimitNOFILE is {limit}: connections and files beyond it fail with too many open files",
+            f"set LimitNOFILE to {wanted}, or take it out",
+        )
+
+
+def _tasks(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
+    if "TasksMax" not in process.unit or "TasksMax" not in planned:
+        return
+    limit = int_or_none(process.unit["TasksMax"].text.strip())
+    wanted = int_or_zero(planned["TasksMax"].value)
+    # The plan gives twice what it counts.
+    if limit is not None and limit < wanted // 2:
+        yield Finding(
+            "warning",
+            "review.tasks",
+            process.where,
+            f"TasksMax is {limit}, and the plan counts up to {wanted // 2} threads: it would start no more",
+            f"set TasksMax to {wanted}, or take it out",
+        )
+
+
+def _mib(text: str) -> int | None:
+    """Return a size in MiB; None where it is none, such as a share of the host."""
+    size = _SIZE.fullmatch(text.strip())
+    return int(size[1]) * _SCALE[size[2].lower()] >> 20 if size else None

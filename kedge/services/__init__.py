@@ -1,0 +1,1 @@
+"""One folder a service: variables, rules, record; beside them what concerns all services."""

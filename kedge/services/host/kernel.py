@@ -1,0 +1,192 @@
+"""Settings of the kernel: queues, ports and buffers that are planned, and what a host keeps of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kedge.evidence.nearest import nearest
+from kedge.keys.accepted_values import is_whole
+from kedge.plan.findings import Finding
+from kedge.plan.hosts import Inventory
+from kedge.plan.service import Service
+from kedge.plan.settings import Basis, Choice, Sheet
+from kedge.plan.variable_messages import wrong_variable
+from kedge.services.host.facts import host_facts
+
+SYSCTL: Final = "/etc/sysctl.d/60-kedge.conf"
+LIMITS: Final = "/etc/security/limits.d/60-kedge.conf"
+_HIGH_LOAD: Final = "Jetty 9.4 documentation, High Load"
+FACTS: Final = "host tuning facts"
+_KAFKA: Final = "Kafka documentation, Hardware and OS"
+_MAX_BUFFER: Final = 16_777_216
+#: The kernel keeps these sizes as ints, and refuses larger ones.
+_MOST_BUFFER: Final = 2**31 - 1
+#: Settings of which the rules know, to hold a person's own against.
+PLANNED: Final = (
+    "net.core.netdev_max_backlog",
+    "net.core.rmem_max",
+    "net.core.somaxconn",
+    "net.core.wmem_max",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+    "vm.max_map_count",
+    "vm.swappiness",
+)
+#: Settings of the kernel that are nearly called so and are others.
+_BESIDE: Final = ("net.ipv4.tcp_mem",)
+_LIKE: Final = 0.93
+#: Kernel settings that pages still name: what became of them (ip-sysctl of the kernel).
+_DROPPED: Final = {
+    "net.ipv4.tcp_tw_recycle": "Linux has it no more since 4.12, and sysctl ends with an error",
+    "net.ipv4.tcp_fack": "the kernel keeps the name and does nothing with it",
+    "net.ipv4.tcp_low_latency": "the kernel keeps the name and does nothing with it",
+}
+
+
+def put_high_load(sheet: Sheet) -> None:
+    """Plan queues and ports of a host with many connections."""
+
+    def put(key: str, rule: str, value: str | int, because: str) -> None:
+        sheet.put(SYSCTL, key, f"host.{rule}", Choice(value, because, _HIGH_LOAD, "documented"))
+
+    put(
+        "net.core.somaxconn",
+        "queues",
+        4096,
+        "the longest accept queue that a process may ask for; HAProxy and Strimzi's bridge do, kafka-rest "
+        "asks for 50 whatever this says",
+    )
+    put("net.core.netdev_max_backlog", "queues", 16_384, "packets that wait for a processor in a burst")
+    put("net.ipv4.tcp_max_syn_backlog", "queues", 8192, "connections that are being opened in a burst")
+    put("net.ipv4.tcp_syncookies", "queues", 1, "a full queue of half-open connections refuses nobody")
+    put(
+        "net.ipv4.ip_local_port_range",
+        "ports",
+        "1024 65535",
+        "64,512 ports for outgoing connections, so that many short ones do not run out of them",
+    )
+    sheet.put(
+        SYSCTL,
+        "net.ipv4.tcp_congestion_control",
+        "host.congestion",
+        Choice("cubic", "the page's choice among the kernel's", _HIGH_LOAD, "documented"),
+        Choice(
+            None,
+            "cubic is the kernel's default already, and would downgrade a host on bbr",
+            FACTS,
+            "documented",
+        ),
+    )
+    sheet.note(
+        "host.obsolete",
+        f"net.ipv4.tcp_tw_recycle=1 ({_HIGH_LOAD}) is not planned: Linux has it no more since 4.12, and "
+        "sysctl would end with an error",
+        "",
+    )
+
+
+def put_buffers(sheet: Sheet, link: tuple[int, str] | None, *, busy: bool) -> None:
+    """Plan how far a connection's buffers may grow: for many of them, or to hold what a long link holds."""
+    size, because, source = _MAX_BUFFER, "so that a long way does not slow a connection down", _HIGH_LOAD
+    rule = "host.buffers"
+    basis: Basis = "documented"
+    if link and (2 * link[0] > size or not busy):
+        size, source, rule, basis = 2 * link[0], _KAFKA, "host.bandwidth_delay", "derived"
+        because = (
+            f"{link[1]} keep {link[0]} on their way; twice that, as half of a buffer is the kernel's own"
+        )
+        if size > _MOST_BUFFER:
+            size, because = _MOST_BUFFER, f"{because}; no buffer of the kernel is larger"
+    elif not busy:
+        return
+    for key, value in (
+        ("net.core.rmem_max", f"{size}"),
+        ("net.core.wmem_max", f"{size}"),
+        ("net.ipv4.tcp_rmem", f"4096 87380 {size}"),
+        ("net.ipv4.tcp_wmem", f"4096 16384 {size}"),
+    ):
+        sheet.put(
+            SYSCTL, key, rule, Choice(value, f"buffers may grow to {size} bytes: {because}", source, basis)
+        )
+
+
+def take_own(sheet: Sheet, host: str) -> list[Finding]:
+    """Take over a person's own settings, and warn of those that are misspelt or gone; return what is none."""
+    findings = []
+    for key in sheet.rest_of_own(SYSCTL, "host.own"):
+        near = nearest(key, PLANNED, _LIKE)
+        if "." not in key:
+            findings.append(
+                wrong_variable(
+                    f"host_tuning_settings.{key}",
+                    host,
+                    "is no kernel setting",
+                    "write its full name, such as net.core.somaxconn",
+                )
+            )
+        elif near and key not in (*PLANNED, *_BESIDE):
+            sheet.warning("host.own", f"{key} is nearly called as another setting", f"did you mean {near}?")
+        elif key in _DROPPED:
+            sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out")
+    return findings
+
+
+def bandwidth_delays(inventory: Inventory, services: Iterable[Service]) -> dict[str, tuple[int, str]]:
+    """Return for each host with a long fast link the bytes that it keeps on their way, and why."""
+    found: dict[str, tuple[int, str]] = {}
+    for service in services:
+        for link in service.links(inventory):
+            if link.bytes > found.get(link.host, (0, ""))[0]:
+                found[link.host] = (link.bytes, link.because)
+    for host in inventory.hosts:
+        facts = host_facts(host, inventory.hosts[host])
+        if isinstance(facts, list) or facts.link_mbit_per_s is None or facts.round_trip_ms is None:
+            continue
+        bytes_ = int(facts.link_mbit_per_s * 1e6 / 8 * facts.round_trip_ms / 1000)
+        if bytes_ > found.get(host, (0, ""))[0]:
+            found[host] = (bytes_, f"{facts.round_trip_ms:g} ms at {facts.link_mbit_per_s} Mbit/s")
+    return found
+
+
+def effective(key: str, current: str, wanted: str) -> str:
+    """Return the value that a host shall have: the larger of what it has and what is wanted, part by part.
+
+    A port range becomes the wider one, reserved ports are united, and a congestion control other than reno
+    stays.
+    """
+    if key.endswith("ip_local_reserved_ports"):
+        return port_ranges(_expand(current) | _expand(wanted))
+    if key.endswith("congestion_control"):
+        return wanted if current in ("", "reno") else current
+    now, then = current.split(), wanted.split()
+    if len(now) != len(then) or not all(is_whole(part) for part in now + then):
+        return wanted
+    pairs = [(int(a), int(b)) for a, b in zip(now, then, strict=True)]
+    if key.endswith("ip_local_port_range"):
+        return f"{min(pairs[0])} {max(pairs[1])}"
+    return " ".join(str(max(pair)) for pair in pairs)
+
+
+def port_ranges(ports: frozenset[int]) -> str:
+    """Return ports as the kernel writes them: 8082-8085,9092."""
+    runs: list[list[int]] = []
+    for port in sorted(ports):
+        if runs and port == runs[-1][1] + 1:
+            runs[-1][1] = port
+        else:
+            runs.append([port, port])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _expand(ranges: str) -> frozenset[int]:
+    found: set[int] = set()
+    for part in filter(None, ranges.replace(" ", "").split(",")):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return frozenset(found)

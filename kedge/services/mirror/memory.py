@@ -1,0 +1,83 @@
+"""Memory of a mirror process: its heap, and the limit of its unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from kedge.plan import jvm_flags
+from kedge.plan.settings import MIB, Choice, Setting, Sheet
+from kedge.services.mirror.flow import ARTICLE, Flow
+
+BASE_MIB: Final = 256  # default heap of Kafka's tools
+_UNPACKED: Final = 2  # what was fetched, as it came and unpacked
+_BESIDE_HEAP_MIB: Final = 256  # metaspace, code, threads and direct buffers of a client JVM
+#: What a compressor keeps beside the heap for an open batch, in MiB: of zstd 2 MiB of window and the tables
+#: of its level 3; of gzip what zlib takes with its default window and memory level (zconf.h).
+COMPRESSOR_MIB: Final[Mapping[str, float]] = {"zstd": 3.5, "gzip": 0.25}
+
+
+def heap_of(mib: float) -> int:
+    """Return a heap, in MiB, that is a multiple of 64."""
+    return math.ceil(mib / 64) * 64
+
+
+def fetched_mib(flow: Flow, consumers: int) -> tuple[int, str]:
+    """Return what a process with that many consumers has fetched at most, and why.
+
+    As if it had all partitions of the source: others may be away. As it came, and unpacked.
+    """
+    partitions = flow.limits.source_partitions
+    mib = math.ceil(_UNPACKED * flow.fetches.held(partitions, consumers) / MIB)
+    said = flow.fetches.said(partitions, consumers)
+    return mib, f"{mib} MiB fetched, as it came and unpacked: twice {said}"
+
+
+def put_heap(sheet: Sheet, flow: Flow, file: str, mib: int, because: str, buffer_mib: int) -> int:
+    """Plan the heap of a process, ``mib`` unless the inventory sets one; return it in MiB.
+
+    ``buffer_mib`` is what of the heap its producers' buffers take.
+    """
+    own_mib = flow.flow.heap_mib
+    heap = own_mib or mib
+    if own_mib:
+        planned = f"set in the inventory; the plan would have said {mib} MiB: {because}"
+        setting = Setting(
+            file, "KAFKA_HEAP_OPTS", jvm_flags.heap(heap), "mirror.heap", planned, "the inventory", "yours"
+        )
+        sheet.settings.append(setting)
+        if heap < buffer_mib + 128:
+            sheet.error(
+                "mirror.heap",
+                f"mirror_maker_flows.{flow.name}.heap_mib is {heap}, and the producer's buffer alone takes "
+                f"{buffer_mib} MiB",
+                f"set heap_mib to {mib}, or leave it out",
+            )
+    else:
+        source = f"{ARTICLE}, Enough buffer memory for all the partitions"
+        sheet.put(
+            file, "KAFKA_HEAP_OPTS", "mirror.heap", Choice(jvm_flags.heap(heap), because, source, "estimate")
+        )
+    return heap
+
+
+def put_memory_limit(sheet: Sheet, flow: Flow, unit: str, heap: int, codec: str) -> None:
+    """Plan what a process may take in all: its ``heap``, in MiB, and what its producers' ``codec`` takes."""
+    compressor = math.ceil(COMPRESSOR_MIB.get(codec, 0) * flow.limits.target_partitions)
+    limit = heap + _BESIDE_HEAP_MIB + compressor
+    because = (
+        f"heap of {heap} MiB and an estimated {_BESIDE_HEAP_MIB} MiB for metaspace, code, threads and direct "
+        "buffers"
+    )
+    if compressor:
+        because += (
+            f"; an estimated {compressor} MiB for {codec}, which compresses a batch for each of "
+            f"{flow.limits.target_partitions} target partitions"
+        )
+    sheet.put(
+        unit,
+        "MemoryMax",
+        "mirror.memory",
+        Choice(f"{limit}M", because, "systemd.resource-control(5)", "estimate"),
+    )

@@ -1,0 +1,153 @@
+"""The plan of mirrors: each flow's processes on their hosts, with the files of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from kedge.plan.findings import Finding
+from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.clusters import broker_count, clusters
+from kedge.plan.placement import place, quotas
+from kedge.plan.plan import Part, PlannedInstance
+from kedge.plan.settings import Advice, Setting, Sheet
+from kedge.services.clients.fetches import fetches_of
+from kedge.services.host.facts import HostFacts, host_facts
+from kedge.services.host.java import oldest_java
+from kedge.services.mirror.adopting import check_adopted
+from kedge.services.mirror.classic import classic
+from kedge.services.mirror.clusters import addresses_of, limits_of
+from kedge.services.mirror.flow import FROM_PORT, NUMBER, Flow
+from kedge.services.mirror.keys import check_flow_keys
+from kedge.services.mirror.links import FlowShare, check_host_links, check_path
+from kedge.services.mirror.measured_capacity import capacity_of, check_flow, flow_headroom
+from kedge.services.mirror.mirror_maker_2 import ADDRESS, mirror_maker_2
+from kedge.services.mirror.overlaps import check_overlaps
+from kedge.services.mirror.process_count import process_count
+from kedge.services.mirror.variables import ROLE, MirrorMaker, mirror_makers
+from kedge.services.mirror.versions import check_lock, check_version
+
+SERVICE: Final = ROLE
+
+
+def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
+    """Plan the mirror processes of the group ``mirror_maker``; ``topics`` are the planned ones.
+
+    A process is FLOW-N wherever it runs, and its files follow from the flow and N alone (a MirrorMaker 2
+    worker's from its host's address too), so that hosts and processes come and go without a change to others.
+    """
+    variables, findings = mirror_makers(inventory)
+    facts: dict[str, HostFacts] = {}
+    for host in variables:
+        read = host_facts(host, inventory.hosts[host])
+        if isinstance(read, list):
+            findings += read
+        else:
+            facts[host] = read
+    if any(f.severity == "error" for f in findings) or not variables:
+        return Part(findings=tuple(findings))
+    known, _ = clusters(inventory)
+    hosts_of: dict[str, list[str]] = {}
+    for host, of_host in variables.items():
+        for name in of_host.flows:
+            hosts_of.setdefault(name, []).append(host)
+    flows = {name: variables[hosts[0]].flows[name] for name, hosts in sorted(hosts_of.items())}
+    role = next(iter(variables.values()))
+    addresses = {name: addresses_of(inventory, flow, known) for name, flow in flows.items()}
+    findings += check_version(role, flows)
+    findings += check_overlaps(role, flows, topics, addresses)
+    findings += check_flow(role, flows)
+    findings += check_adopted(inventory, role)
+    findings += check_lock(role, [inventory.hosts[host] for host in variables])
+    instances: dict[str, list[PlannedInstance]] = {host: [] for host in variables}
+    shares: dict[str, list[FlowShare]] = {}
+    for name, flow in flows.items():
+        sheet = Sheet(f"flow {name}", advice, {})
+        bounds = limits_of(sheet, inventory, name, flow, known, topics, role)
+        if bounds is not None:
+            source, target = addresses[name]
+            classic_kind = role.kind == "classic"
+            planned = Flow(
+                name,
+                flow,
+                bounds,
+                role.version,
+                source,
+                target,
+                advice,
+                role.open_files,
+                role.stop_seconds,
+                classic_kind,
+                known[flow.source].security,
+                known[flow.target].security,
+                fetches_of(
+                    inventory,
+                    known[flow.source],
+                    {**flow.settings, **flow.consumer_settings},
+                    *(f"{flow.source}.consumer.", ""),
+                ),
+                oldest_java([inventory.hosts[host] for host in hosts_of[name]]),
+            )
+            brokers = broker_count(inventory, known[flow.target]) or 1
+            here, refused = capacity_of(role, name, hosts_of[name], facts)
+            sheet.findings += refused
+            count = process_count(sheet, planned, hosts_of[name], facts, variables, role.kind, brokers, here)
+            if here is not None:
+                sheet.findings += flow_headroom(here, name, flow, hosts_of[name], count)
+            findings += _add(instances, shares, planned, hosts_of[name], count, inventory, role)
+        findings += sheet.findings
+    findings += check_host_links(shares, {host: facts[host].link_mbit_per_s or 0 for host in facts})
+    services = {host: {SERVICE: tuple(found)} for host, found in instances.items()}
+    return Part(services=services, findings=tuple(findings))
+
+
+def mirrored_clusters(inventory: Inventory) -> frozenset[str]:
+    """Return the clusters that flows come from and go to."""
+    variables, _ = mirror_makers(inventory)
+    flows = [flow for of_host in variables.values() for flow in of_host.flows.values()]
+    return frozenset(f.source for f in flows) | frozenset(f.target for f in flows)
+
+
+def _add(
+    instances: dict[str, list[PlannedInstance]],
+    shares: dict[str, list[FlowShare]],
+    flow: Flow,
+    hosts: list[str],
+    count: int,
+    inventory: Inventory,
+    role: MirrorMaker,
+) -> list[Finding]:
+    """Add a flow's processes to their hosts, and what these carry of it; return what their settings raise."""
+    load = {host: len(instances[host]) for host in hosts}
+    if role.kind == "classic":
+        settings, findings = classic(flow)
+        placed = place(flow.name, count, hosts, load)
+    else:
+        settings, findings = mirror_maker_2(flow)
+        # Workers of one flow are alike: numbers that begin at 0 on each host stay when hosts come and go.
+        placed = {host: tuple(range(n)) for host, n in quotas(count, hosts, load).items()}
+    codec = next((s.value for s in settings if s.key.endswith("compression.type")), "")
+    path = Sheet(f"flow {flow.name}", flow.advice, {})
+    check_path(path, flow, codec)
+    for host, numbers_here in placed.items():
+        if (rate := (flow.flow.mb_per_s or 0) * 1e6) and numbers_here:
+            most = flow.flow.processes or flow.limits.largest
+            shares.setdefault(host, []).append(
+                FlowShare(flow.name, rate * len(numbers_here) / count, codec, most)
+            )
+        address = inventory.address(host)
+        for number in numbers_here:
+            own = tuple(_filled(settings, str(number), address))
+            instances[host].append(PlannedInstance(f"{flow.name}-{number}", own))
+    return findings + path.findings + check_flow_keys(flow, role)
+
+
+def _filled(settings: Iterable[Setting], number: str, address: str) -> Iterable[Setting]:
+    def fill(text: str) -> str:
+        ported = re.sub(f"{FROM_PORT}(\\d+){FROM_PORT}", lambda first: str(int(first[1]) + int(number)), text)
+        return ported.replace(NUMBER, number).replace(ADDRESS, address)
+
+    # The reason of a person's own value says what the plan would have said, which may name the process.
+    return (replace(s, file=fill(s.file), value=fill(s.value), because=fill(s.because)) for s in settings)

@@ -1,0 +1,125 @@
+"""How many processes carry a flow, and whether cores and round trip let them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from kedge.plan.placement import quotas
+from kedge.plan.settings import Sheet
+from kedge.services.host.facts import HostFacts
+from kedge.services.mirror.flow import ARTICLE, BENCH, MEASURED, Flow
+from kedge.services.mirror.measured_capacity import processes_for
+from kedge.services.mirror.producer import batch_bytes
+from kedge.services.mirror.variables import MeasuredFlow, MirrorMaker
+
+_SHOWN: Final = 8
+#: lab/bench/mirror: 435,224 records/s of 104.8 bytes on two cores, with both clusters on them.
+_MB_A_CORE: Final = 22.8
+_PARALLEL: Final = f"{ARTICLE}, Increase parallelism"
+
+
+def process_count(
+    sheet: Sheet,
+    flow: Flow,
+    hosts: list[str],
+    facts: Mapping[str, HostFacts],
+    variables: Mapping[str, MirrorMaker],
+    kind: str,
+    brokers: int,
+    here: MeasuredFlow | None,
+) -> int:
+    """Return how many processes carry a flow over all its hosts; ``here`` is what these were measured to."""
+    spec, name, largest = flow.flow, flow.name, flow.limits.largest
+    needed = _needed(sheet, flow, brokers)
+    cores = sum(max(1, facts[h].cores // len(variables[h].flows)) for h in hosts)
+    if here is None:
+        _check_cores(sheet, flow, cores)
+    if spec.processes is None and kind == "mirror_maker_2":
+        return len(hosts)
+    carrying = max(processes_for(here, spec, len(hosts)) if here else cores, needed)
+    measured = min(largest, max(len(hosts), carrying))
+    count = spec.processes or (measured if flow.advice == "measured" else largest)
+    each = list(quotas(count, hosts).values())
+    spread = ", ".join(map(str, each)) if len(each) <= _SHOWN else f"{min(each)} to {max(each)} each"
+    if spec.processes is None and count != largest:
+        because = (
+            f"its hosts have {cores} cores for it, and more processes than cores brought nothing once "
+            f"batches were full; {MEASURED}"
+        )
+        if here is not None:
+            because = (
+                f"{here.processes} carried {here.records_per_s:,} records/s in run {here.run} of {here.date}"
+            )
+        sheet.note(
+            "mirror.processes",
+            f"flow {name} has {count} processes by measurement ({because}) where {_PARALLEL} says {largest}, "
+            "the partitions of the largest topic",
+            f"set advice: documented to follow the document, or mirror_maker_flows.{name}.processes",
+        )
+    elif spec.processes is None:
+        sheet.note(
+            "mirror.processes",
+            f"flow {name} has {count} processes, as many as its largest topic has partitions, on "
+            f"{len(hosts)} hosts: {spread} ({_PARALLEL})",
+            "",
+        )
+    if count > largest:
+        sheet.warning(
+            "mirror.processes",
+            f"mirror_maker_flows.{name}.processes is {count}, and the largest topic has {largest} "
+            f"partitions: {count - largest} processes would idle",
+            f"set it to {largest} or less",
+        )
+    if count < len(hosts):
+        sheet.note(
+            "mirror.processes",
+            f"flow {name} has {count} processes for {len(hosts)} hosts: {len(hosts) - count} run none",
+            "take hosts out, or give its largest topic more partitions"
+            if largest < len(hosts)
+            else f"set mirror_maker_flows.{name}.processes to {len(hosts)}, or take hosts out",
+        )
+    return count
+
+
+def _check_cores(sheet: Sheet, flow: Flow, cores: int) -> None:
+    """Find a flow whose compression takes more cores than its hosts have, by what two of them did."""
+    wanted = (flow.flow.mb_per_s or 0) / _MB_A_CORE
+    if wanted > cores:
+        sheet.warning(
+            "mirror.cores",
+            f"flow {flow.name} has {flow.flow.mb_per_s:g} MB/s before compression, which takes about "
+            f"{wanted:.0f} cores at {_MB_A_CORE:g} MB/s each; its hosts have {cores}. Two cores, shared with "
+            f"the clusters, did 45.6 MB/s of metrics and 54 of logs ({BENCH})",
+            f"use {math.ceil(wanted / cores)} times as many cores or hosts, or measure with capacity.yml "
+            "what these sustain",
+        )
+
+
+def _needed(sheet: Sheet, flow: Flow, brokers: int) -> int:
+    """Return how many producers the flow's rate needs over its round trip; 0 when either is not known.
+
+    A producer has one request on its way to each broker (max.in.flight.requests.per.connection is 1).
+    """
+    spec = flow.flow
+    if not spec.mb_per_s or not spec.round_trip_ms:
+        return 0
+    batches = math.ceil(flow.limits.written / brokers) * batch_bytes(flow)
+    request = min(flow.limits.message_bytes, batches)
+    each = brokers * request / (spec.round_trip_ms / 1000) / 1e6
+    needed = math.ceil(spec.mb_per_s / each)
+    # A worker of MirrorMaker 2 has a producer for each of its tasks, however many workers there are.
+    asked = spec.processes if flow.classic else None
+    carrying = min(asked or flow.limits.largest, flow.limits.largest)
+    if needed > carrying:
+        sheet.warning(
+            "mirror.round_trip",
+            f"flow {flow.name} has to sustain {spec.mb_per_s:g} MB/s, and {carrying} producers with a "
+            f"request "
+            f"of {request} bytes for each of {brokers} brokers every {spec.round_trip_ms:g} ms sustain "
+            f"{carrying * each:.1f} MB/s before compression",
+            f"use {f'{needed} processes and a topic' if flow.classic else 'a topic'} of "
+            f"{'as many' if flow.classic else needed} partitions, larger messages, or direction pull",
+        )
+    return needed

@@ -1,0 +1,252 @@
+"""The producer of a mirror process: batches, linger, buffers and what a person's own values come to."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from kedge.plan.settings import Choice, Sheet
+from kedge.plan.values import int_or_zero, value_of
+from kedge.plan.variables import basis_of
+from kedge.services.clients.client_checks import check_delivery
+from kedge.services.clients.profile_settings import put_profile
+from kedge.services.clients.profiles import JAVA_DEFAULTS
+from kedge.services.mirror.flow import ARTICLE, BENCH, CLASSIC, NUMBER, Flow
+from kedge.services.mirror.login import plan_login
+from kedge.services.mirror.memory import COMPRESSOR_MIB
+from kedge.services.mirror.message_bytes import check_request
+from kedge.services.mirror.sockets import socket_buffer
+from kedge.services.mirror.variables import MirrorFlow
+
+_SPLIT: Final = "KAFKA-8350, fixed in later versions than classic MirrorMaker has"
+
+#: linger.ms of the article: 95 percent of metric batches filled within 30 s, 99 percent of log batches.
+LINGER_MS: Final = {"bulk": 30_000, "latency": 15_000}
+FETCH_WAIT_MS: Final = int(JAVA_DEFAULTS["fetch.max.wait.ms"])
+_BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
+
+#: MirrorMaker gives its clients these by itself, so that no record is lost or changes its place.
+SET_BY_MIRRORS: Final = frozenset(
+    {
+        "enable.idempotence",
+        "max.in.flight.requests.per.connection",
+        "delivery.timeout.ms",
+        "enable.auto.commit",
+    }
+)
+
+_MOST_ZSTD_MIB: Final = 1024
+
+
+def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
+    """Plan the producer; return its buffer.memory in bytes."""
+    spec, limits = flow.flow, flow.limits
+
+    def put(key: str, rule: str, documented: Choice | None, measured: Choice | None = None) -> str:
+        return sheet.put(file, f"{prefix}{key}", f"mirror.producer.{rule}", documented, measured) or ""
+
+    if not prefix:
+        because = f"the brokers of cluster {spec.target}"
+        put("bootstrap.servers", "cluster", Choice(flow.target_servers, because, CLASSIC, "derived"))
+        because = "flow and number of the process: unique over all hosts, and the same wherever it runs"
+        client = put("client.id", "identity", Choice(f"{flow.name}-{NUMBER}", because, CLASSIC, "derived"))
+        if NUMBER not in client:
+            sheet.warning(
+                "mirror.producer.identity",
+                f"all processes of flow {flow.name} have the client.id {client}: metrics and quotas mix",
+                "take client.id out of producer_settings",
+            )
+    because = "fewer bytes on the wire, and on the disks of the target"
+    found = (
+        "11.0 times the records/s of defaults over 60 ms, as gzip (10.3) and lz4 (11.9) within their "
+        "spread, in "
+        "0.6 of the bytes of lz4; the document is of 2017, and zstd came with Kafka 2.1"
+    )
+    compressed = Choice("zstd", found, BENCH, "measured")
+    if (zstd := math.ceil(COMPRESSOR_MIB["zstd"] * limits.target_partitions)) > _MOST_ZSTD_MIB:
+        gzip = math.ceil(COMPRESSOR_MIB["gzip"] * limits.target_partitions)
+        found = (
+            f"zstd would keep an estimated {zstd} MiB outside the heap for a batch of each of "
+            f"{limits.target_partitions} partitions ({limits.target_source}), gzip {gzip}; their records/s "
+            "were within one another's spread"
+        )
+        compressed = Choice("gzip", found, BENCH, "estimate")
+    put(
+        "compression.type",
+        "compression",
+        Choice("gzip", because, f"{ARTICLE}, Enable compression", "documented"),
+        compressed,
+    )
+    request = put(
+        "max.request.size",
+        "message_bytes",
+        Choice(
+            limits.message_bytes,
+            f"the largest message of the flow: {limits.message_source}",
+            f"{ARTICLE}, Batch size should be smaller than max message size",
+            "derived",
+        ),
+    )
+    batch = put("batch.size", "batch", _batch(flow))
+    put("linger.ms", "linger", _linger(sheet, flow))
+    buffer = put("buffer.memory", "buffer", _buffer_memory(flow))
+    socket_buffer(sheet, spec, file, f"{prefix}send.buffer.bytes", "mirror.producer.socket", "128 KiB")
+    put_profile(sheet, file, prefix, "producer", spec.profile, flow.version, SET_BY_MIRRORS)
+    if not prefix:
+        plan_login(sheet, flow, "target", file, "")
+        sheet.rest_of_own(file, "mirror.own")
+        check_delivery(sheet, f"flow {flow.name}", "", flow.version)
+        check_kept(sheet, flow, "")
+    _check_producer(sheet, flow, prefix, int_or_zero(request), int_or_zero(batch))
+    return int_or_zero(buffer)
+
+
+def _batch(flow: Flow) -> Choice:
+    ratio, message = flow.flow.max_compression_ratio, flow.limits.message_bytes
+    because = (
+        f"{ratio:g} x {message}: a batch is filled by its estimated compressed size, so that one which "
+        f"compresses {1 / ratio:.0f} times worse than estimated still fits a request"
+    )
+    value = max(1, math.floor(ratio * message + 1e-6))
+    return Choice(
+        value,
+        because,
+        f"{ARTICLE}, Batch size should be smaller than max message size",
+        basis_of(MirrorFlow, "max_compression_ratio", ratio, "documented"),
+    )
+
+
+def batch_bytes(flow: Flow) -> int:
+    """Return the batch.size that holds, a person's own included."""
+    return int_or_zero(flow.flow.producer_settings.get("batch.size", _batch(flow).value))
+
+
+def _buffer_memory(flow: Flow) -> Choice:
+    partitions, batch = flow.limits.target_partitions, batch_bytes(flow)
+    because = (
+        f"a batch of {batch} bytes for each of {partitions} partitions of the target "
+        f"({flow.limits.target_source}); 32 MiB at least"
+    )
+    value = max(_BUFFER_MIN, partitions * batch)
+    return Choice(value, because, f"{ARTICLE}, Enough buffer memory for all the partitions", "documented")
+
+
+def spare_ms(flow: MirrorFlow) -> float:
+    """Return what a flow's latency budget leaves after the round trip and the consumer's longest fetch."""
+    return flow.latency_budget_ms - flow.round_trip_ms - FETCH_WAIT_MS
+
+
+def _linger(sheet: Sheet, flow: Flow) -> Choice:
+    spec = flow.flow
+    filled = (spec.fill_ms_p99 or spec.fill_ms_p95) if spec.priority == "bulk" else (
+        spec.fill_ms_p95 or spec.fill_ms_p99)  # fmt: skip
+    source = f"{ARTICLE}, Fill message batches"
+    instead = f"where {source} says {LINGER_MS[spec.priority]}"
+    if filled:
+        share = 99 if filled == spec.fill_ms_p99 else 95
+        measured = f"mirror_maker_flows.{flow.name}.fill_ms_p{share}"
+        instead = f"less than the {filled} ms within which {share} percent of its batches fill ({measured})"
+        documented = Choice(
+            filled, f"{share} percent of the batches were filled within {filled} ms", source, "derived"
+        )
+    else:
+        kind = (
+            "volume counts more than delay" if spec.priority == "bulk" else "the flow is sensitive to latency"
+        )
+        documented = Choice(
+            LINGER_MS[spec.priority], f"no fill times are known; {kind}", source, "documented"
+        )
+    half = max(0, math.floor(spare_ms(spec) / 2))
+    if flow.advice == "documented" or half >= int_or_zero(documented.value):
+        return documented
+    because = (
+        f"half of what the latency budget of {spec.latency_budget_ms} ms leaves after a round trip of "
+        f"{spec.round_trip_ms:g} ms and a fetch of {FETCH_WAIT_MS} ms"
+    )
+    if "linger.ms" not in spec.producer_settings:
+        sheet.note(
+            "mirror.producer.linger",
+            f"linger.ms of flow {flow.name} is {half}, {because}, {instead}",
+            f"raise mirror_maker_flows.{flow.name}.latency_budget_ms if batches are to fill",
+        )
+    return Choice(half, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms", "estimate")
+
+
+def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: int) -> None:
+    spec, limits = flow.flow, flow.limits
+    name, ratio = flow.name, spec.max_compression_ratio
+    check_request(
+        sheet,
+        name,
+        request,
+        message=(limits.message_bytes, limits.message_source),
+        target=(limits.target_bytes, limits.target_taker),
+    )
+    bound = min(request, limits.target_bytes)
+    whose = (
+        f"{bound} bytes that the target takes"
+        if bound == limits.target_bytes
+        else f"{bound} bytes of its max.request.size"
+    )
+    fitting = max(1, math.floor(ratio * bound + 1e-6))
+    own_batch = "batch.size" in spec.producer_settings
+    if own_batch and batch > limits.target_bytes and flow.classic:
+        sheet.error(
+            "mirror.producer.batch",
+            f"batch.size of flow {name} is {batch}, above the {limits.target_bytes} bytes that the target "
+            "takes: a full batch that does not compress is refused, split by batch.size into itself, and "
+            f"refused again for ever ({_SPLIT})",
+            f"set batch.size to {fitting} or less",
+        )
+    elif own_batch and batch > ratio * bound + 1:
+        sheet.warning(
+            "mirror.producer.batch",
+            f"batch.size of flow {name} is {batch}: a batch that compresses {1 / ratio:.0f} times worse than "
+            f"estimated outgrows the {whose}, is split and sent again",
+            f"set batch.size to {fitting} or less, or max_compression_ratio to what was measured",
+        )
+    needed = limits.target_partitions * batch
+    buffer = int_or_zero(value_of(sheet, f"{prefix}buffer.memory"))
+    if buffer < needed:
+        sheet.warning(
+            "mirror.producer.buffer",
+            f"buffer.memory of flow {name} is {buffer}, and {limits.target_partitions} partitions "
+            f"({limits.target_source}) x {batch} bytes are {needed}: send() will block",
+            f"set buffer.memory to {needed} or more, or leave it out",
+        )
+    linger = int_or_zero(value_of(sheet, f"{prefix}linger.ms"))
+    if linger > spare_ms(spec):
+        budget = math.ceil(spec.latency_budget_ms - spare_ms(spec)) + linger
+        raised = f"set mirror_maker_flows.{name}.latency_budget_ms to {budget} or more"
+        sheet.warning(
+            "mirror.latency",
+            f"linger.ms of flow {name} is {linger}, and its latency budget leaves {spare_ms(spec):g} ms",
+            f"set linger.ms to {max(0, math.floor(spare_ms(spec) / 2))} or less, or {raised}"
+            if "linger.ms" in spec.producer_settings
+            else f"{raised}, or take advice: documented out: by measurement linger.ms follows the budget",
+        )
+
+
+def check_kept(sheet: Sheet, flow: Flow, *prefixes: str) -> None:
+    """Report a producer that loses or reorders records, under any prefix that its keys may have.
+
+    To be called when a person's own values are taken over: no rule puts these keys, so they come last.
+    """
+    name = flow.name
+    for prefix in prefixes:
+        acks = value_of(sheet, f"{prefix}acks")
+        if acks not in ("", "all", "-1"):
+            sheet.error(
+                "mirror.producer.acks",
+                f"{prefix}acks of flow {name} is {acks}: records are lost when a leader fails, and their "
+                "offsets are committed all the same",
+                f"take {prefix}acks out: MirrorMaker sets all",
+            )
+        in_flight = value_of(sheet, f"{prefix}max.in.flight.requests.per.connection")
+        if in_flight not in ("", "1"):
+            sheet.warning(
+                "mirror.producer.order",
+                f"{prefix}max.in.flight.requests.per.connection of flow {name} is {in_flight}: a batch that "
+                "is sent again comes after later ones",
+                "take it out: MirrorMaker sets 1",
+            )

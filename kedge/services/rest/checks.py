@@ -1,0 +1,195 @@
+"""Findings about a REST proxy: what a person changed, what the workload asks for, what stands around it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from kedge.evidence.nearest import nearest
+from kedge.plan.settings import KIB, MIB, Sheet
+from kedge.plan.values import int_or_none
+from kedge.services.clients.fetches import Fetches
+from kedge.services.host.facts import HostFacts
+from kedge.services.rest.consumers import PAUSE_MS, SHORT_PAUSE_MS
+from kedge.services.rest.distribution import Distribution
+from kedge.services.rest.distributions import DISTRIBUTIONS
+from kedge.services.rest.keys import check_rest_keys
+from kedge.services.rest.source_names import GUIDE, MEASURED
+from kedge.services.rest.variables import KafkaRest
+
+#: From what rest.consumer.pause sets to the default, which the guide says to leave alone.
+_PAUSES: Final = range(SHORT_PAUSE_MS, PAUSE_MS + 1)
+#: Defined and never read: kafka-rest, KafkaRestConfig.
+_NO_EFFECT: Final = frozenset(
+    {
+        "producer.threads",
+        "consumer.iterator.timeout.ms",
+        "simpleconsumer.pool.size.max",
+        "simpleconsumer.pool.timeout.ms",
+        "client.timeout.ms",
+        "client.init.timeout.ms",
+    }
+)
+#: Measurements, Garbage collectors, at a heap of 1 GB.
+_OTHER_COLLECTORS: Final = {
+    "-XX:+UseZGC": "it did 42,100 records/s, and requests waited up to 226 ms for memory",
+    "-XX:+UseParallelGC": "it stopped for 128 to 158 ms, 21 times for a full collection",
+}
+_CORES: Final = 16
+_LINK_MBIT: Final = 1000  # the guide, Network: 1 GbE
+#: The article, About message size.
+_LARGE_BYTES: Final = 100 * KIB
+_LARGEST_BYTES: Final = 2 * MIB
+_MAX_REQUEST_BYTES: Final = MIB  # max.request.size of a producer
+
+
+def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRest) -> None:
+    """Find own values that are better left, have no effect, or that this version does not read."""
+    own = variables.settings
+    key = "consumer.iterator.backoff.ms"
+    if key in own and int_or_none(own[key]) not in _PAUSES:
+        sheet.warning(
+            "rest.dont_touch",
+            f"{key} is {own[key]}, outside {SHORT_PAUSE_MS} to {PAUSE_MS} ms: shorter costs up to a core, "
+            f"longer costs latency; the guide asks to leave it alone ({GUIDE}, Don't Touch These Settings)",
+            "take it out, so that the plan sets it; consumer.receive.buffer.bytes=-1 reads faster for less "
+            f"({MEASURED}, Reading)",
+        )
+    for key in sorted(own.keys() & _NO_EFFECT):
+        sheet.warning(
+            "rest.no_effect",
+            f"{key} is defined by kafka-rest and never read: it has no effect",
+            f"take {key} out of kafka_rest_settings",
+        )
+    if str(own.get("producer.enable.idempotence", "false")).lower() == "true":
+        sheet.warning(
+            "rest.forced",
+            "producer.enable.idempotence is true, and the proxy sets it to false: a request that is sent "
+            "again may be there twice",
+            "take it out, and let readers tell a repeated record by its content",
+        )
+    flags = str(own.get("KAFKAREST_JVM_PERFORMANCE_OPTS", own.get("JAVA_OPTS", "")))
+    for flag, found in _OTHER_COLLECTORS.items():
+        if flag in flags:
+            sheet.warning(
+                "rest.gc",
+                f"{flag} is set: {found}, where G1 did 87,400 records/s with pauses of 28 to 30 ms "
+                f"({MEASURED}, Garbage collectors)",
+                "take it out, or hold the pauses and the throughput of a run against your service levels",
+            )
+    if "JMX_PORT" in own:
+        sheet.warning(
+            "rest.jmx",
+            "JMX_PORT opens JMX to everybody who reaches the host, without authentication",
+            "take it out, or set KAFKAREST_JMX_OPTS with authentication and TLS",
+        )
+    _check_environment(sheet, sorted(key for key in own if key.isupper()))
+    properties = [key for key in own if not key.isupper()]
+    asked = [key for key in properties if not key.startswith(tuple(variables.plugin_keys))]
+    for finding in check_rest_keys(distribution, variables.version, asked, sheet.where):
+        sheet.findings.append(replace(finding, message=f"{finding.message} (kafka_rest_settings)"))
+
+
+def _check_environment(sheet: Sheet, names: list[str]) -> None:
+    """Find environment variables that look like one of the start scripts' and are none of them."""
+    read = {name for each in DISTRIBUTIONS.values() for name in each.variables()}
+    for name in names:
+        if name in read:
+            continue
+        near = nearest(name, read, 0.75)
+        if near or name.startswith("KAFKAREST_"):
+            sheet.warning(
+                "rest.keys",
+                f"no start script of a REST proxy reads {name}",
+                f"did you mean {near}?" if near else f"take {name} out of kafka_rest_settings",
+            )
+
+
+def check_bootstrap(sheet: Sheet, cluster: str, servers: str, fetched: Fetches) -> None:
+    """Find a single bootstrap server where its cluster has several brokers."""
+    if "," in servers or not servers or (fetched.known and fetched.brokers == 1):
+        return
+    sheet.note(
+        "rest.bootstrap",
+        f"kafka_clusters.{cluster} has one bootstrap server, {servers}: a proxy that starts while that "
+        f"broker is down finds no cluster ({GUIDE}, bootstrap.servers: several, in case one goes down)",
+        "name a second broker in its bootstrap_servers, or a name that leads to several",
+    )
+
+
+def check_record(
+    sheet: Sheet, distribution: Distribution, variables: KafkaRest, takes: int, *, by_default: bool
+) -> None:
+    """Find records that the proxy's producer refuses, or its cluster, no topic of which takes more."""
+    size, prefix, own = variables.workload.record_bytes, distribution.keys.prefix, variables.settings
+    key = f"{prefix}producer.max.request.size"
+    request = int_or_none(own.get(key)) or _MAX_REQUEST_BYTES
+    if size > request:
+        sheet.error(
+            "rest.record_bytes",
+            f"records have {size} bytes, and the proxy's producer refuses more than {request}",
+            f"set {key} to {2 * size} in kafka_rest_settings, and max.message.bytes of the topics with it",
+        )
+    if distribution.streams is not None:  # MapR's streams are no topics of brokers
+        return
+    cluster = variables.cluster
+    if size > takes:
+        packed = str(own.get(f"{prefix}producer.compression.type", "none")) != "none"
+        report = sheet.warning if packed else sheet.error
+        report(
+            "rest.record_bytes",
+            f"cluster {cluster} takes messages of {takes} bytes{' by default' if by_default else ''}, and "
+            f"records have {size}: its brokers refuse them"
+            + (", unless they compress so far" if packed else ""),
+            f"raise it to {2 * size}, or max.message.bytes of the topics "
+            f"(kafka_clusters.{cluster}.message_max_bytes tells the plan)",
+        )
+
+
+def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None:
+    """Find a workload that a proxy carries badly, and a host that is small for it."""
+    workload = variables.workload
+    if facts.cores < _CORES:
+        sheet.note(
+            "rest.cores",
+            f"the host has {facts.cores} cores; at least {_CORES} are recommended ({GUIDE}, CPUs), fewer "
+            "serve a low throughput",
+            "compare the measured throughput with the load before giving the host more of it",
+        )
+    if facts.link_mbit_per_s is not None and facts.link_mbit_per_s < _LINK_MBIT:
+        sheet.note(
+            "rest.network",
+            f"host_link_mbit_per_s is {facts.link_mbit_per_s}; 1 GbE and 10 GbE are sufficient for most "
+            f"applications ({GUIDE}, Network)",
+            f"use a link of {_LINK_MBIT} Mbit/s or more, or compare the measured throughput with the load",
+        )
+    size = workload.record_bytes
+    article = "MapR article, About message size"
+    if size > _LARGEST_BYTES:
+        sheet.warning(
+            "rest.record_bytes",
+            f"records have {size} bytes, above the largest advisable size of {_LARGEST_BYTES} ({article})",
+            "send a reference to such a record instead of the record",
+        )
+    elif size > _LARGE_BYTES:
+        sheet.note(
+            "rest.record_bytes",
+            f"records have {size} bytes: above {_LARGE_BYTES} the throughput falls ({article})",
+            "split them, or compare the measured throughput with the load",
+        )
+    per_request = workload.records_per_request
+    if per_request == 1:
+        sheet.warning(
+            "rest.records_per_request",
+            "each request has one record: 2,006 records/s were measured so, 56,400 with 10 in a request "
+            f"and 193,000 with 100 ({MEASURED}, Producing)",
+            "let clients send arrays of records over a connection that they keep",
+        )
+    elif per_request >= 1000:
+        sheet.note(
+            "rest.records_per_request",
+            f"{per_request} records in a request: 1,000 gave 1.2 times the throughput of 100 on loopback and "
+            "1.8 times on a fleet, and the median answer took 86 ms in place of 14 there "
+            f"({MEASURED}, Producing; docs/measurements/real-proxies.md)",
+            "let clients send about 100 records in a request",
+        )

@@ -1,0 +1,59 @@
+"""The clients inside a REST proxy: the keys of their profile, and whether their acknowledgements hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kedge.plan.settings import Sheet
+from kedge.services.clients.client_checks import check_acks, check_delivery, check_heartbeat
+from kedge.services.clients.profile_settings import put_profile
+from kedge.services.clients.profiles import PROFILES, default_value
+from kedge.services.rest.distribution import Distribution, RestProcess
+from kedge.services.rest.variables import KafkaRest
+
+#: kafka-rest forces idempotence off, and each consumer instance is told by its maker how it commits.
+_SET_BY_PROXIES: Final = frozenset({"enable.idempotence", "enable.auto.commit"})
+
+
+def put_client_profile(sheet: Sheet, file: str, process: RestProcess) -> None:
+    """Put the keys of the clients' profile, where the inventory names one and the clients are Kafka's own."""
+    distribution, variables = process.distribution, process.variables
+    if distribution.clients is None:
+        return
+    version, prefix = distribution.clients(variables.version), distribution.keys.prefix
+    for role in ("producer", "consumer"):
+        put_profile(sheet, file, f"{prefix}{role}.", role, variables.profile, version, _SET_BY_PROXIES)
+
+
+def check_times(sheet: Sheet, process: RestProcess) -> None:
+    """Find times at which the clients inside would not start, once all of their keys are put."""
+    distribution = process.distribution
+    if distribution.clients is not None:
+        version = distribution.clients(process.variables.version)
+        prefix = distribution.keys.prefix
+        check_delivery(sheet, "the proxy", f"{prefix}producer.", version)
+        check_heartbeat(sheet, "the proxy", f"{prefix}consumer.", version)
+
+
+def check_clients(
+    sheet: Sheet, distribution: Distribution, variables: KafkaRest, levels: Mapping[str, Any]
+) -> None:
+    """Find a profile that this build has no keys for, and acknowledgements that the service levels forbid."""
+    if distribution.clients is None:
+        if variables.profile:
+            sheet.warning(
+                "rest.profile",
+                f"kafka_rest_profile has no effect: the clients of {distribution.title} have keys of their "
+                "own",
+                "take it out",
+            )
+        return
+    prefix = distribution.keys.prefix
+    own = variables.settings.get(f"{prefix}producer.acks")
+    rows = PROFILES[variables.profile]["producer"] if variables.profile else ()
+    of_profile = next((row.value for row in rows if row.key == "acks"), None)
+    acks = str(own or of_profile or default_value("java", distribution.clients(variables.version), "acks"))
+    named = f" (kafka_rest_profile {variables.profile})" if variables.profile else ""
+    mend = f"use kafka_rest_profile balanced, or {prefix}producer.acks: all in kafka_rest_settings"
+    check_acks(sheet, f"the producer of the REST proxy{named}", acks, levels, mend, "rest.clients.acks")

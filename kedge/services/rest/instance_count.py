@@ -1,0 +1,180 @@
+"""How many REST proxies a host gets: by its cores, what they produce, and the heap of each."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from kedge.plan.settings import Advice, Sheet
+from kedge.services.clients.fetches import Fetches
+from kedge.services.host.facts import HostFacts
+from kedge.services.rest.distribution import Distribution
+from kedge.services.rest.heap import MOST_INSTANCES, heap_each, instances_for_heap
+from kedge.services.rest.measured_capacity import instances_for, refused
+from kedge.services.rest.memory import HEAP_LIMIT_MIB
+from kedge.services.rest.source_names import GUIDE, MEASURED, REAL
+from kedge.services.rest.traffic import ARTICLE, ARTICLE_BYTES_PER_S, READER_RECORDS, bytes_per_s, readers_of
+from kedge.services.rest.variables import KafkaRest
+
+#: Measurements, Producing: records in a request -> records/s of one process on two cores, warm.
+_PRODUCED: Final = {1: 2_006, 10: 56_400, 100: 193_000, 1000: 227_000}
+#: The same, Producing: a JVM that has just started does half.
+_COLD: Final = 2
+_CORES_MEASURED: Final = 2
+#: Measurements, Reading: what a reader of 100 records/s takes of a core, with fetch.min.bytes=1 and without.
+_READER_AT_ONCE: Final = 0.23
+_READER: Final = 0.07
+
+
+def instance_count(
+    sheet: Sheet,
+    distribution: Distribution,
+    variables: KafkaRest,
+    facts: HostFacts,
+    advice: Advice,
+    fetched: Fetches,
+    *,
+    dedicated: bool,
+) -> tuple[int, bool]:
+    """Return the number of processes of a host, and whether their readers' fetches are bounded.
+
+    From cores and load, then as many more as keep every heap within 8 GiB; a person's number stands, and is
+    held against the same limits. ``fetched`` is how their consumers fetch.
+    """
+    given = variables.instances_per_host
+    load = _from_load(sheet, variables, facts)
+    count = given or _from_cores(sheet, facts, advice, load, dedicated=dedicated)
+    if variables.heap_mib is not None or distribution.jvm is None:
+        return count, False
+    connection = distribution.connection
+    needed, small_fetch = instances_for_heap(variables, count, connection, fetched, advice)
+    if needed > MOST_INSTANCES:
+        sheet.error(
+            "rest.heap.split",
+            f"the workload of the host needs more than {MOST_INSTANCES} processes of {HEAP_LIMIT_MIB} MiB "
+            "heap",
+            "spread kafka_rest_workload over more hosts, or correct it",
+        )
+        return count, small_fetch
+    if needed == count:
+        return count, small_fetch
+    one = heap_each(variables, count, connection, fetched, advice, small_fetch=small_fetch)
+    if given:
+        sheet.error(
+            "rest.heap.split",
+            f"kafka_rest_instances_per_host is {given}, and each of them would need {one} MiB of heap, above "
+            f"{HEAP_LIMIT_MIB}; a process is split over more instances, never grown",
+            f"set kafka_rest_instances_per_host to {needed} or more, or take it out",
+        )
+        return count, small_fetch
+    sheet.note(
+        "rest.heap.split",
+        f"{needed} instances instead of {count}: {variables.workload.consumers} consumer instances and the "
+        f"requests in flight on {count} would need {one} MiB of heap each, above {HEAP_LIMIT_MIB}",
+        "to have fewer, spread the workload over more hosts",
+    )
+    return needed, small_fetch
+
+
+def _from_cores(sheet: Sheet, facts: HostFacts, advice: Advice, load: int, *, dedicated: bool) -> int:
+    if not dedicated:
+        sheet.note(
+            "rest.dedicated",
+            "the host runs other services as well, so it gets one proxy; a dedicated host has the best "
+            "performance (MapR article, Run the Proxy on dedicated server(s))",
+            "give the proxies hosts of their own, or set kafka_rest_instances_per_host",
+        )
+        return load
+    cores = max(2, facts.cores // 16)
+    if advice == "measured" and facts.cores < 2 * _CORES_MEASURED:
+        sheet.note(
+            "rest.instances",
+            f"one instance on {facts.cores} cores: with no core idle, two processes with half the heap each "
+            f"did 0.63 of one ({REAL}, The advice on a fleet); MapR article, Cluster Architecture says two "
+            "or more",
+            "set kafka_rest_instances_per_host to 2 if one has to serve while the other restarts",
+        )
+        cores = 1
+    return max(cores, load)
+
+
+def produced_per_s(records_per_request: int) -> tuple[int, int]:
+    """Return the records a second that a process carries on two cores, just started, and the measured size.
+
+    The size is that of the requests that were measured, in records: the next smaller one.
+    """
+    size = max(n for n in _PRODUCED if n <= records_per_request)
+    return _PRODUCED[size] // _COLD, size
+
+
+def processes_with_cores(facts: HostFacts) -> int:
+    """Return how many processes of a host have the cores with which one was measured."""
+    return max(1, facts.cores // _CORES_MEASURED)
+
+
+def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
+    """Return how many processes the produced records take, and find a host that has no room for them."""
+    workload = variables.workload
+    by_measurement = instances_for(sheet, variables, facts)
+    if workload.records_per_s is None:
+        return 1
+    if by_measurement is not None:
+        return by_measurement
+    each, size = produced_per_s(workload.records_per_request)
+    by_records = math.ceil(workload.records_per_s / each)
+    by_bytes = math.ceil(bytes_per_s(workload) / ARTICLE_BYTES_PER_S)
+    wanted, of_cores = max(by_records, by_bytes), processes_with_cores(facts)
+    room = min(variables.instances_per_host or of_cores, of_cores)
+    if wanted > room:
+        larger = by_records >= by_bytes and size < max(_PRODUCED)
+        one = (
+            f"{each} records/s each: half of what {size} records a request did warm; {MEASURED}, Producing"
+            if by_records >= by_bytes
+            else f"{ARTICLE_BYTES_PER_S // 1_000_000} MB/s each, as much as one had of records of 100 to 200 "
+            f"KB; {ARTICLE}"
+        )
+        given = f", and kafka_rest_instances_per_host is {room}" if room < of_cores else ""
+        sheet.warning(
+            "rest.load",
+            f"{workload.records_per_s} records/s of {workload.record_bytes} bytes in requests of "
+            f"{workload.records_per_request} ask for {wanted} processes of {_CORES_MEASURED} cores ({one}), "
+            f"and {facts.cores} cores have room for {of_cores}{given}",
+            f"spread the load over {math.ceil(wanted / room)} times as many hosts"
+            + (", or send more records in a request" if larger else "")
+            + (", or take kafka_rest_instances_per_host out" if given and wanted <= of_cores else "")
+            + "; or measure what these hosts sustain with capacity.yml",
+        )
+    return min(wanted, room)
+
+
+def check_cores(sheet: Sheet, variables: KafkaRest, facts: HostFacts, *, at_once: bool) -> None:
+    """Find more readers and records than the cores serve.
+
+    By what was measured at 100 records/s a reader; ``at_once``: reads are answered with the first record.
+    What these hosts were measured to produce counts in place of others' figures.
+    """
+    workload = variables.workload
+    readers = readers_of(workload)
+    each = _READER_AT_ONCE if at_once else _READER
+    size = produced_per_s(workload.records_per_request)[1]
+    produced = _CORES_MEASURED * (workload.records_per_s or 0) / _PRODUCED[size]
+    if variables.measured_capacity is not None and refused(variables, facts) is None:
+        produced = 0
+    needed = readers * each + produced
+    if not readers or needed <= facts.cores:
+        return
+    sheet.warning(
+        "rest.cores.readers",
+        f"{readers} readers, "
+        + ("measured at" if workload.reader_records_per_s else "assumed to read")
+        + f" {READER_RECORDS} records/s each, take {each} of a core each ({MEASURED}, Reading)"
+        + (f" and {workload.records_per_s} records/s of producers {produced:.1f}" if produced else "")
+        + f": {needed:.0f} cores, and host_cores is {facts.cores}; a proxy with many consumers needs "
+        f"more cores ({GUIDE}, CPUs)",
+        f"spread the readers over {math.ceil(needed / facts.cores)} times as many hosts"
+        + (
+            f", or let them wait longer (kafka_rest_workload.delivery_latency_ms): {_READER} of a core each"
+            if at_once
+            else ""
+        ),
+    )

@@ -1,0 +1,99 @@
+"""The keys that a REST proxy reads, those of the clients inside it included, by its distribution's record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Final
+
+from kedge.keys.catalogue import Component, entries, every_key, known_keys
+from kedge.keys.unread import SILENT, KnownKeys, is_open, unread
+from kedge.plan.findings import Finding
+from kedge.services.rest.distribution import Distribution, Keys
+
+#: The keys of each client begin with its own of these.
+_CLIENTS: Final[tuple[tuple[str, Component], ...]] = (
+    ("producer.", "producer"),
+    ("consumer.", "consumer"),
+    ("admin.", "admin"),
+)
+_PLUGINS: Final = "; one that a plugin reads belongs in kafka_rest_plugin_keys"
+
+
+def check_rest_keys(
+    distribution: Distribution, version: str, keys: Iterable[str], where: str
+) -> list[Finding]:
+    """Return a finding for each key that a REST proxy does not read, its clients' keys included."""
+    of = distribution.keys
+    read = _read(of, version)
+    if read is None:
+        return []
+    found: list[Finding] = []
+    keys = list(keys)
+    for key in keys:
+        if is_open(_bare(of, key)):  # it goes to a client, and what that has of plugins
+            continue
+        place = None if key in read.ever else _place(of, read, version, key)
+        if place is None:
+            found += unread(read, [key], where, "rest.keys", of.unknown, SILENT, _PLUGINS)
+            continue
+        what = f"{read.subject} does not know {key}{SILENT}: its clients read it as {place}"
+        there = place in keys
+        fix = f"take {key} out, for {place} is there" if there else f"write {place}"
+        found.append(Finding("warning" if there else of.unknown, "rest.keys", where, what, fix))
+    return found
+
+
+def _bare(keys: Keys, key: str) -> str:
+    """Return a key as the client has it to which it goes."""
+    if keys.clients is None or not key.startswith(keys.prefix):
+        return key
+    bare = key.removeprefix(keys.prefix)
+    begins = (*(own for own, _ in _CLIENTS), *keys.shared)
+    return bare.removeprefix(next((begin for begin in begins if bare.startswith(begin)), ""))
+
+
+def _place(keys: Keys, read: KnownKeys, version: str, key: str) -> str | None:
+    """Return how a key of Kafka's clients has to begin here, where it was written without that."""
+    if keys.clients is None:
+        return None
+    of = keys.clients(version)
+    own = [begin for begin, component in _CLIENTS if key in entries(component, of)]
+    # The last of the shared ones is the shortest.
+    begin = own[0] if len(own) == 1 else keys.shared[-1]
+    place = f"{keys.prefix}{begin}{key}"
+    return place if own and place in read.known else None
+
+
+def rest_takes(distribution: Distribution, version: str) -> Mapping[str, str]:
+    """Return what keys of Kafka's clients inside a REST proxy take; nothing of clients that are others."""
+    keys = distribution.keys
+    if distribution.clients is None or keys.clients is None:
+        return {}
+    return _client_entries(keys.clients(version), keys.prefix, keys.shared)
+
+
+def _read(keys: Keys, version: str) -> KnownKeys | None:
+    """Return the keys that a version reads; None where nothing is known of it."""
+    of = keys.version(version)
+    own = [known_keys(component, of) for component in keys.components]
+    if own and not own[0]:
+        return None
+    clients = _client_entries(keys.clients(version), keys.prefix, keys.shared) if keys.clients else {}
+    known = frozenset[str]().union(*own, clients, keys.more)
+    return KnownKeys(
+        f"{keys.subject} {version}",
+        known,
+        known.union(*(every_key(component) for component in keys.components)),
+    )
+
+
+@cache
+def _client_entries(version: str, prefix: str, shared: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the keys of a version of Kafka's clients as a proxy passes them on, with what they take."""
+    return {
+        f"{prefix}{begin}{key}": form
+        for own, component in _CLIENTS
+        for begin in (own, *shared)
+        for key, form in entries(component, version).items()
+    }

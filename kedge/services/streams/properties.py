@@ -1,0 +1,277 @@
+"""The properties of a Streams instance, and who it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES
+from kedge.plan.inventory.logins import login_of, names_protocol
+from kedge.plan.inventory.security import Login, Security, plan_client
+from kedge.plan.settings import MIB, Advice, Basis, Choice, Sheet
+from kedge.plan.values import int_or_zero, value_of
+from kedge.services.clients.client_checks import check_batch, check_delivery, check_heartbeat
+from kedge.services.clients.fetches import Fetches
+from kedge.services.clients.profile_settings import within
+from kedge.services.clients.profiles import JAVA_DEFAULTS
+from kedge.services.host.facts import HostFacts
+from kedge.services.streams import stores as streams_stores
+from kedge.services.streams.changelog_retention import kept_of, put_changelogs, windowed
+from kedge.services.streams.protocol import put_protocol
+from kedge.services.streams.stores import InstanceState, Kept
+from kedge.services.streams.threads import put_threads
+from kedge.services.streams.variables import ARTICLE, CONFIG, StreamsApp
+
+UNIT: Final = "streams-app"
+MEASURED: Final = "Streams memory measurements, single runs of 2 minutes"
+BENCH: Final = "lab/bench/streams, throughput over the bound"
+GUIDE: Final = "Kafka Streams documentation, Memory Management"
+
+#: The class that the role renders, compiles and puts on the class path.
+ROCKSDB_CLASS: Final = "kedge.BoundedRocksDb"
+#: What tells the application's state and the memory of its stores in files (templates/streams).
+REPORTERS: Final = "org.apache.kafka.common.metrics.JmxReporter,kedge.StateReporter"
+_DOCUMENTED_BATCH: Final = MIB  # "1MB"
+_DOCUMENTED_LINGER_MS: Final = 50
+_STOCK_BATCH: Final = 16_384
+#: 1 MB holds 175 of the article's records of 6 kB; smaller records fill as many with less memory.
+_RECORDS_A_BATCH: Final = 175
+_COMMIT_MS: Final = 30_000  # default of commit.interval.ms
+_EXACTLY_ONCE_COMMIT_MS: Final = 5_000  # half of the transaction timeout that Streams sets
+_BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
+MESSAGE_BYTES: Final = "topic.max.message.bytes"
+#: What keys of an application's consumers begin with.
+CONSUMER_PREFIXES: Final = ("consumer.", "main.consumer.", "restore.consumer.", "")
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """One instance of an application on its host, with what its rules ask for.
+
+    ``carriers`` is how many instances the state is spread over while one host is away; ``fetches`` is how its
+    consumers fetch, ``java`` the host's release; ``takes`` is the largest message that its cluster takes, and
+    ``security`` how clients speak with that.
+    """
+
+    variables: StreamsApp
+    host: str
+    facts: HostFacts
+    number: int
+    hosts: int
+    carriers: int
+    servers: str
+    advice: Advice
+    fetches: Fetches = field(default_factory=Fetches)
+    java: int | None = None
+    takes: int = MESSAGE_MAX_BYTES
+    security: Security | None = None
+
+    @property
+    def name(self) -> str:
+        """The instance's name: the application and a number that begins at 0 on each host."""
+        return f"{self.variables.name}-{self.number}"
+
+    @property
+    def folder(self) -> str:
+        """Its configuration folder."""
+        return f"/etc/{UNIT}/{self.name}"
+
+    @property
+    def dropin(self) -> str:
+        """Its unit's own limits."""
+        return f"/etc/systemd/system/{UNIT}@{self.name}.service.d/10-kedge.conf"
+
+    @property
+    def state_dir(self) -> str:
+        """Where its stores lie: two instances never share a folder."""
+        base = self.variables.state_dir
+        return f"{base}/{self.name}" if base else f"/var/lib/{UNIT}/{self.name}"
+
+    def state(self, standbys: int) -> InstanceState:
+        """Return its state with that many standbys a partition."""
+        stores, measured = self.variables.stores, self.advice == "measured"
+        return streams_stores.state(stores, self.carriers, standbys, measured=measured)
+
+    def sheet(self, own: dict[str, Any]) -> Sheet:
+        """Return an empty sheet that speaks of this instance."""
+        return Sheet(f"{self.host} streams_app@{self.name}", self.advice, own)
+
+
+def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
+    """Plan streams.properties; return the standbys and the producer buffers of all threads in bytes."""
+    spec, file = app.variables, f"{app.folder}/streams.properties"
+
+    def put(key: str, rule: str, value: str | int, because: str, source: str = CONFIG) -> str:
+        return sheet.put(file, key, f"streams.{rule}", Choice(value, because, source, "derived")) or ""
+
+    put("application.id", "identity", spec.name, "all instances of the application are one group")
+    put("bootstrap.servers", "cluster", app.servers, f"the brokers of cluster {spec.cluster}")
+    _login(sheet, app, file)
+    identity = f"{spec.name}-{app.host}-{app.number}"
+    put("client.id", "identity", identity, "application, host and number: unique, and stable as hosts change")
+    put_protocol(sheet, file, spec, identity)
+    threads = put_threads(sheet, file, spec, app.facts)
+    because = "a folder of its own: the default lies under /tmp and goes with a restart"
+    if held := streams_stores.disk_bytes(spec.stores, app.carriers) / 1e6:
+        because += (
+            f"; its stores hold about {held:.0f} MB there before compression, and an estimated twice as much "
+            "while they are compacted"
+        )
+    put("state.dir", "state", app.state_dir, because)
+    because = "tells the state and the memory of the stores in files, without a port; JMX as ever"
+    put("metric.reporters", "reporter", REPORTERS, because)
+    _latency(sheet, app, file)
+    written = _written(app, threads)
+    batch = int_or_zero(value_of(sheet, "producer.batch.size"))
+    because = (
+        f"a batch of {batch} bytes for each of {written} partitions that a thread writes; 32 MiB at least"
+    )
+    planned = Choice(
+        max(_BUFFER_MIN, written * batch),
+        because,
+        "Configure Kafka for High Throughput, Memory Allocation",
+        "documented" if written * batch <= _BUFFER_MIN else "derived",
+    )
+    buffer = int_or_zero(sheet.put(file, "producer.buffer.memory", "streams.buffer", planned))
+    if buffer < written * batch:
+        sheet.warning(
+            "streams.buffer",
+            f"producer.buffer.memory is {buffer}, and {written} partitions x {batch} bytes are "
+            f"{written * batch}: send() will block",
+            f"set it to {written * batch} or more, or leave it out",
+        )
+    kept = kept_of(spec)
+    standbys = _standbys(sheet, app, file, kept)
+    if spec.exactly_once:
+        put("processing.guarantee", "guarantee", "exactly_once_v2", "exactly_once is true")
+    if windowed(spec):
+        put_changelogs(sheet, file, spec, app.carriers, kept)
+    if spec.stores:
+        put(
+            "rocksdb.config.setter",
+            "rocksdb",
+            ROCKSDB_CLASS,
+            "bounds the memory of all stores together",
+            GUIDE,
+        )
+    sheet.rest_of_own(file, "streams.own")
+    check_delivery(sheet, "the application", "producer.", spec.version)
+    for prefix in ("consumer.", "main.consumer."):
+        check_heartbeat(sheet, "the application", prefix, spec.version)
+    return standbys, threads * buffer
+
+
+def _login(sheet: Sheet, app: App, file: str) -> None:
+    """Plan how it speaks with its cluster, unless its own settings name a protocol."""
+    spec = app.variables
+    if names_protocol(spec.settings):
+        return
+    given = Login(spec.user, spec.password, spec.client_tls, spec.keytab)
+    login = login_of(sheet, "streams_app", app.security, given)
+    plan_client(sheet, file, "", f"{app.folder}/cluster", app.security, login, spec.version)
+
+
+def _latency(sheet: Sheet, app: App, file: str) -> None:
+    spec = app.variables
+    section = f"{ARTICLE}, Minimise overall latency"
+    most = _EXACTLY_ONCE_COMMIT_MS if spec.exactly_once else _COMMIT_MS
+    seen = (
+        "its results are read after a commit" if spec.exactly_once else "caches pass results on at a commit"
+    )
+    because = (
+        f"half of the {spec.latency_ms} ms wanted, {most} at most: larger is more throughput, and {seen}"
+    )
+    interval = min(most, max(1, spec.latency_ms // 2))
+    basis: Basis = "documented" if interval == _COMMIT_MS else "estimate"
+    commit = Choice(interval, because, section, basis)
+    planned = sheet.put(file, "commit.interval.ms", "streams.commit", commit)
+    if int_or_zero(planned) > spec.latency_ms:
+        sheet.warning(
+            "streams.latency",
+            f"commit.interval.ms is {planned}, above streams_app_latency_ms {spec.latency_ms}: {seen}",
+            f"set it to {commit.value} or less",
+        )
+    batch = min(
+        _DOCUMENTED_BATCH, max(_STOCK_BATCH, math.ceil(_RECORDS_A_BATCH * spec.record_bytes / 1024) * 1024)
+    )
+    because = (
+        f"{_STOCK_BATCH} bytes hold {_STOCK_BATCH / spec.record_bytes:.1f} records of {spec.record_bytes} "
+        f"bytes, {batch} hold {batch // spec.record_bytes}: fewer requests"
+    )
+    documented = Choice(_DOCUMENTED_BATCH, "1 MB, so that there are fewer requests", section, "documented")
+    measured = Choice(batch, because, f"{section}; streams_app_record_bytes", "derived")
+    # One size for all topics that it writes to: its own internal ones, and those of its results.
+    takes = min(app.takes, int_or_zero(spec.settings.get(MESSAGE_BYTES)) or app.takes)
+    taker = f"a topic of cluster {spec.cluster}"
+    key, fits = "producer.batch.size", within(documented, takes, taker)
+    if fits is not documented:  # no longer what the document says
+        documented = measured = fits if sheet.advice == "documented" else within(measured, takes, taker)
+    sheet.put(file, key, "streams.batch", documented, measured)
+    check_batch(sheet, "the application", key, takes, taker, "streams.batch")
+    linger = min(_DOCUMENTED_LINGER_MS, spec.latency_ms // 4)
+    because = (
+        f"{_DOCUMENTED_LINGER_MS} ms to fill a batch, a quarter of the {spec.latency_ms} ms wanted at most"
+    )
+    basis = "documented" if linger == _DOCUMENTED_LINGER_MS else "estimate"
+    documented = Choice(
+        _DOCUMENTED_LINGER_MS, f"{_DOCUMENTED_LINGER_MS} ms to fill a batch", section, "documented"
+    )
+    measured = Choice(linger, because, f"{section}; streams_app_latency_ms", basis)
+    sheet.put(file, "producer.linger.ms", "streams.linger", documented, measured)
+
+
+def _written(app: App, threads: int) -> int:
+    """Return how many partitions one thread's producer writes to: changelogs of its tasks, and outputs."""
+    changelogs = streams_stores.changelogs_of(app.variables.stores, app.carriers, threads)
+    return changelogs + app.variables.output_partitions
+
+
+def _standbys(sheet: Sheet, app: App, file: str, kept: Kept) -> int:
+    spec = app.variables
+    takes = streams_stores.restore_seconds(spec, app.carriers, kept)
+    rate = spec.restore_mb_per_s or streams_stores.RESTORE_MB_PER_S
+    said = "measured" if spec.restore_mb_per_s else "assumed until it is measured"
+    what = f"a restore takes about {takes:.0f} s at {rate:g} MB/s ({said})"
+    wanted = 1 if takes > spec.restore_s and app.hosts > 1 else 0
+    planned = spec.standbys if spec.standbys is not None else wanted
+    if spec.group_protocol == "streams":
+        if planned:
+            sheet.note(
+                "streams.standbys",
+                f"{what}; under group_protocol streams, standbys are the group's, not the application's",
+                f"set num.standby.replicas={planned} on group {spec.name} with kafka-configs",
+            )
+        return planned
+    because = f"{what}, {spec.restore_s} s are wanted"
+    if spec.standbys is not None:
+        because = f"standbys is {planned}; {because}"
+    settled = spec.standbys is not None or spec.restore_mb_per_s or not takes
+    basis: Basis = "derived" if settled else "estimate"
+    key = "num.standby.replicas"
+    value = int_or_zero(
+        sheet.put(
+            file,
+            key,
+            "streams.standbys",
+            Choice(planned, because, f"{ARTICLE}, Stateful Operation and Change log restore process", basis),
+        )
+    )
+    # A person's own key wins over the variable.
+    variable = key if key in spec.settings else "streams_app_standbys"
+    if takes > spec.restore_s and not value:
+        sheet.warning(
+            "streams.restore",
+            f"{what}, and streams_app_restore_s is {spec.restore_s}",
+            "use standbys and a second host, or shorter windows"
+            if app.hosts == 1
+            else f"set {variable} to 1",
+        )
+    if value >= app.hosts * spec.instances_per_host:
+        sheet.warning(
+            "streams.standbys",
+            f"num.standby.replicas is {value}, and there are {app.hosts * spec.instances_per_host} "
+            "instances: a standby is never on the instance of its partition",
+            f"set {variable} to {app.hosts * spec.instances_per_host - 1} or less",
+        )
+    return value

@@ -1,7 +1,0 @@
-"""The local fleet: systemd nodes in containers, the sandbox REST proxy, set-up of this machine."""
-
-import sys
-
-if sys.version_info < (3, 11):  # noqa: UP036 - set-up is run by whatever python3 a person has
-    found = ".".join(str(part) for part in sys.version_info[:3])
-    sys.exit(f"Python 3.11 or newer is needed, this is {found}: run again with PYTHON=python3.11 or the like")

@@ -1,0 +1,1 @@
+"""The load tests of capacity.yml and compare.yml, and their reports."""
