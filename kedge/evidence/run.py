@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, field_validator
 
 from kedge.evidence.errors import EvidenceError, one_line
 from kedge.evidence.release import RUN_SCHEMA
@@ -16,11 +17,39 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+_CONNECTS: Final = re.compile(
+    r"bootstrap\.servers|security\.protocol|client\.(id|rack|dns\.lookup)|broker\.address\.(family|ttl)|api\.version\..*"
+    r"|socket\..*|reconnect\..*|retry\.backoff\..*|request\.timeout\.ms|(message|fetch|receive)\..*bytes|isolation\.level"
+    r"|enable\.ssl\.certificate\.verification|ssl\.(ca|certificate|key|crl|keystore)\.location|ssl\.(ca|certificate|key)\.pem"
+    r"|ssl\.endpoint\.identification\.algorithm|ssl\.(cipher\.suites|curves\.list|sigalgs\.list)|https\.ca\.location"
+    r"|sasl\.mechanisms?|sasl\.username|sasl\.kerberos\.(service\.name|principal|keytab)"
+    r"|sasl\.oauthbearer\.(method|client\.id|scope|extensions|token\.endpoint\.url|config)"
+)
+#: librdkafka puts these into a command for a shell.
+_OF_KINIT: Final = frozenset(f"sasl.kerberos.{key}" for key in ("service.name", "principal", "keytab"))
+_PLAIN: Final = re.compile(r"[\w./@-]*")
+
+
 class Cluster(_Part):
-    """Where a cluster was reached, and with which keys of librdkafka's; passwords are not among them."""
+    """Where a cluster was reached, and with which keys of librdkafka's; passwords are not among them.
+
+    A run may be of others: those keys are taken that say where and how to connect, and none that
+    loads a library or runs a command.
+    """
 
     bootstrap_servers: str
     client: dict[str, str | int | float | bool] = {}
+
+    @field_validator("client")
+    @classmethod
+    def _connects_and_no_more(
+        cls, client: dict[str, str | int | float | bool]
+    ) -> dict[str, str | int | float | bool]:
+        taken = {key: value for key, value in client.items() if _CONNECTS.fullmatch(key)}
+        for key in _OF_KINIT & taken.keys():
+            if not _PLAIN.fullmatch(str(taken[key])):
+                raise ValueError(f"{key} has more than letters, digits and ./@_-, and a shell reads it")
+        return taken
 
 
 class TopicRange(_Part):

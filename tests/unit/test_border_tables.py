@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import random
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -86,6 +88,28 @@ def test_a_table_that_was_tampered_with_is_a_refusal_and_no_other_error(tmp_path
         (tmp_path / said[-1].split()[1]).unlink()
         left -= 1
     pytest.fail("every file broke the reader")
+
+
+def test_a_small_file_that_is_gigabytes_in_memory_is_refused_within_bounds(tmp_path: Path) -> None:
+    """One text of 2 MB in each of 1,300 rows, of which a dictionary makes a few bytes."""
+    rows, schema = 1_300, arrow_schema("ledger")
+    table = pq.read_table(io.BytesIO(good())).slice(0, 1).take([0] * rows)
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * (2 << 20)]))
+    path = tmp_path / PATH
+    path.parent.mkdir(parents=True)
+    pq.write_table(
+        table.set_column(schema.get_field_index("error"), "error", texts),
+        path,
+        compression="zstd",
+        store_schema=False,
+    )
+    assert path.stat().st_size < 100_000
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    with pytest.raises(UntrustedError, match="kafka-producer-0-0"):
+        _look_into(tmp_path, {PATH: (NAME, "ledger")}, processes(load()))
+    # In KiB, of the largest child so far: another test may have had a larger one.
+    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert most in (before, min(most, 1_200 << 10))
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"\x00" * 100])

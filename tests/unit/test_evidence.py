@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
 from kedge.evidence.errors import EvidenceError
 from kedge.evidence.files import replace_text
 from kedge.evidence.listing import files_of
 from kedge.evidence.release import RUN_SCHEMA
-from kedge.evidence.run import parse_run
+from kedge.evidence.run import Cluster, parse_run
 from kedge.evidence.tables import arrow_schema
 from kedge.evidence.writing import EvidenceWriter, rows_to_columns, to_table, write_table
 from spark_checks.engine.spark_types import TABLES
@@ -222,3 +223,24 @@ def test_a_run_of_a_later_form_is_refused() -> None:
     later = OLDER_RUN.replace("{", f'{{"schema": {RUN_SCHEMA + 1},', 1)
     with pytest.raises(EvidenceError, match=r"run\.json: schema: 2 is of a later release"):
         parse_run(later, "run.json")
+
+
+def test_of_the_client_of_somebody_elses_run_what_connects_is_taken_and_nothing_that_runs() -> None:
+    connects = {
+        "bootstrap.servers": "k:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.principal": "kit/host@EXAMPLE.NET",
+        "ssl.ca.location": "/etc/ca.pem",
+        "socket.timeout.ms": 1000,
+    }
+    runs = {
+        "plugin.library.paths": "/tmp/evil.so",
+        "sasl.kerberos.kinit.cmd": "id",
+        "ssl.engine.location": "/tmp/evil.so",
+        "ssl.providers": "evil",
+        "debug": "all",
+    }
+    assert Cluster(bootstrap_servers="k:9092", client=connects | runs).client == connects
+    with pytest.raises(ValidationError, match="a shell reads it"):
+        Cluster(bootstrap_servers="k:9092", client={"sasl.kerberos.principal": "a; id"})

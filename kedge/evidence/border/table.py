@@ -8,7 +8,6 @@ or crash whoever reads it.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,9 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kedge.evidence.border.untrusted import UntrustedError, shown
+from kedge.evidence.bounds import limit
 from kedge.evidence.tables import arrow_schema
 
-_MEMORY_BYTES: Final = 4 << 30
+#: Beyond what the process has when it begins.
+_MEMORY_BYTES: Final = 1 << 30
 _CPU_S: Final = 600
 #: A writer ends a file after a million rows, and one batch more (kedge.evidence.writing).
 ROWS: Final = 2_000_000
@@ -75,9 +76,7 @@ def _all(truths: pa.BooleanArray) -> bool:
 
 def main(folder: Path) -> int:
     """Look into all; print the first that is something else."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit(_MEMORY_BYTES, _CPU_S)
     for name, wanted in json.load(sys.stdin).items():
         try:
             look_into(folder / name, wanted["table"], wanted["values"])
