@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -110,6 +111,19 @@ def test_a_small_file_that_is_gigabytes_in_memory_is_refused_within_bounds(tmp_p
     # In KiB, of the largest child so far: another test may have had a larger one.
     most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     assert most in (before, min(most, 1_200 << 10))
+
+
+def test_a_table_as_large_as_a_writer_makes_one_is_taken(tmp_path: Path) -> None:
+    """A million rows in one group, with numbers that no compression makes small."""
+    rows, schema, draw = 1_000_000, arrow_schema("ledger"), np.random.default_rng(7)
+    table = pq.read_table(io.BytesIO(good())).slice(0, 1).take(pa.array(np.zeros(rows, dtype=np.int64)))
+    for name in ("seq", "intended_us", "sent_us", "acked_us", "offset"):
+        field, numbers = schema.field(name), pa.array(draw.integers(0, 2**40, rows))
+        table = table.set_column(schema.get_field_index(name), field, numbers.cast(field.type))
+    path = tmp_path / PATH
+    path.parent.mkdir(parents=True)
+    pq.write_table(table.cast(schema), path, row_group_size=rows)
+    _look_into(tmp_path, {PATH: (NAME, "ledger")}, processes(load()))
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"\x00" * 100])
