@@ -48,8 +48,10 @@ def balancer(folder: Path, state: str) -> None:
     os.setuid(NOBODY)
     (folder / "down.state").symlink_to(folder.parent / "victim")
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(folder / "admin.sock"))
+        listening.bind(str(folder / "new.sock"))
         listening.listen()
+        # Who sees it there can connect.
+        (folder / "new.sock").rename(folder / "admin.sock")
         while True:
             asked, _ = listening.accept()
             with asked, contextlib.suppress(OSError):
