@@ -31,7 +31,7 @@ from verify.load.rest_producers import read_answer
 from verify.measure import utilization
 from verify.watch.host_watcher import rows
 
-PACKAGES: Final = ("kedge/evidence", "kedge/deploy", "kedge/trials", "verify", "plugins", "spark_checks")
+PACKAGES: Final = ("kedge/evidence", "kedge/deploy", "verify", "plugins", "spark_checks")
 ROOT: Final = Path(__file__).resolve().parents[1]
 _TAG: Final = run_tag("r")
 

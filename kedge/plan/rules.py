@@ -17,6 +17,7 @@ CHANGED: Final[Mapping[str, str]] = {
     "rest.heap.consumers": "0.2.0",
     "rest.host_check": "0.2.0",
     "rest.producer.batch": "0.2.0",
+    "review.code": "0.2.0",
 }
 
 

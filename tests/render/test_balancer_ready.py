@@ -35,6 +35,8 @@ from tests.instance_units import instance_unit
 from tests.kafka.certificates import make_authority, make_certificate
 from tests.rest_inventories import of_rule, rest
 
+pytestmark = pytest.mark.process
+
 ANNA = {"anna": "secret-1"}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from ansible.module_utils import releases
 
 from kedge.services.planning import make_plan
 from plugins.module_utils.haproxy import keep_down, servers
@@ -206,6 +207,7 @@ class Balancer:
         }.items():
             for module in (kedge_instance, kedge_instance.way_back):
                 monkeypatch.setattr(module, name, double, raising=module is kedge_instance)
+        monkeypatch.setattr(releases, "ROOT", folder / "kedge")
         monkeypatch.setattr(kedge_instance.haproxy, "has_learned", lambda _: True)
         monkeypatch.setattr(kedge_instance.haproxy, "worker", lambda _: "1")
         monkeypatch.setattr(kedge_instance.haproxy, "keep_down", lambda *_: folder / "down.state")

@@ -56,7 +56,7 @@ def proxies() -> Iterator[list[Any]]:
 def test_the_report_is_drawn_from_the_rows_beside_it_and_the_page_has_those_of_kafka_rest() -> None:
     rows = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
     assert table(rows) + "\n" == ROWS.with_suffix(".md").read_text(encoding="utf-8")
-    page = (ROWS.parents[2] / "docs" / "measurements" / "rebalance.md").read_text(encoding="utf-8")
+    page = (ROWS.parents[3] / "docs" / "measurements" / "rebalance.md").read_text(encoding="utf-8")
     shown = [row for row in table(rows).splitlines() if row.startswith("| confluent-community-8.3.1 | 24 |")]
     assert len(shown) == 9
     assert [row for row in shown if row not in page] == []

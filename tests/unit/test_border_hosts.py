@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -230,6 +229,7 @@ def test_a_service_puts_no_links_no_devices_and_no_markers_into_what_is_read(tmp
     assert read.samples == {str(told_file): [f"@@kedge file {here}", "a=2"]}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("other", ["link", "pipe"])
 def test_a_file_that_becomes_something_else_while_root_looks_is_not_read(tmp_path: Path, other: str) -> None:
     log, told_file, secret, tools = (tmp_path / name for name in ("gc.log", "s.jsonl", "shadow", "bin"))
@@ -239,7 +239,7 @@ def test_a_file_that_becomes_something_else_while_root_looks_is_not_read(tmp_pat
     for name in ("tail", "dd"):
         # What reads finds another thing than the shell has looked at.
         (tools / name).write_text(
-            f'#!/bin/sh\nfor f in "{log}" "{told_file}"; do {swap}; done\nexec {shutil.which(name)} "$@"\n'
+            f'#!/bin/sh\nfor f in "{log}" "{told_file}"; do {swap}; done\nexec /usr/bin/{name} "$@"\n'
         )
         (tools / name).chmod(0o755)
     for file in (log, told_file):
@@ -255,6 +255,7 @@ def test_a_file_that_becomes_something_else_while_root_looks_is_not_read(tmp_pat
     assert "root:x" not in printed
 
 
+@pytest.mark.process
 def test_of_a_long_log_its_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "LOG_BYTES", 24)
     log = tmp_path / "gc.log"

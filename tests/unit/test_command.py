@@ -50,6 +50,7 @@ def test_what_a_command_itself_lacks_is_not_blamed_on_the_clone(monkeypatch: pyt
         cli.main(["review", "x.properties"])
 
 
+@pytest.mark.process
 def test_former_names_still_plan_and_say_the_new_one() -> None:
     now, before = (run("-m", *name, "-i", EXAMPLE) for name in (("kedge", "plan"), ("sizing",)))
     assert now.returncode == before.returncode == 0
@@ -58,6 +59,7 @@ def test_former_names_still_plan_and_say_the_new_one() -> None:
     assert before.stderr.startswith("python -m sizing is `kedge plan`")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("former", "usage"),
     [

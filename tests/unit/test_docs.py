@@ -145,6 +145,7 @@ def test_every_module_that_is_called_exists_and_has_the_options(path: Path) -> N
             assert re.search(rf"{option}(?![a-z-])", text), f"{module} {option}"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("path", DOCS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_command_that_is_called_exists_and_has_the_options(path: Path) -> None:
     for command, arguments in COMMAND.findall(path.read_text()):

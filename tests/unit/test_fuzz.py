@@ -6,6 +6,8 @@ import pytest
 
 from tests.fuzz import KINDS, thrown
 
+pytestmark = pytest.mark.process
+
 #: Of each kind; a plan is slower than a source.
 INPUTS = {"inventory": 12, "review": 8, "border": 40}
 

@@ -20,6 +20,8 @@ from kedge.services.registry import SERVICES
 from lab.bench.hosts.__main__ import played, write_inventory
 from tests.e2e.playing import recap
 
+pytestmark = pytest.mark.process
+
 REST, MM2 = "io.confluent.kafkarest.KafkaRestMain", "org.apache.kafka.connect.mirror.MirrorMaker"
 CLASSIC = "kafka.tools.MirrorMaker"
 PROXY = """bootstrap.servers=PLAINTEXT://k1:9092,k2:9092

@@ -44,6 +44,7 @@ def small(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     subprocess.run(["umount", place], check=False)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("options", ["size=48k", "size=1m,nr_inodes=12"])
 def test_a_disk_that_fills_up_leaves_no_part_of_a_release(small: Callable[[str], Path], options: str) -> None:
     folder = small(options) / "releases"
@@ -60,6 +61,7 @@ def test_a_disk_that_fills_up_leaves_no_part_of_a_release(small: Callable[[str],
     assert (folder / "old" / "b").read_text() in ("2\n", large["b"])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("options", "said"),
     [

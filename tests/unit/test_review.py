@@ -148,6 +148,7 @@ def test_what_is_put_in_later_is_checked_by_its_key_alone(tmp_path: Path) -> Non
     assert [f.fix for f in judgement.findings if f.severity != "note"] == ["did you mean producer.acks?"]
 
 
+@pytest.mark.process
 def test_a_secret_is_shown_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = "KAFKAREST_OPTS=-Djavax.net.ssl.trustStorePassword=hunter3-hunter3\n"
     words = "ssl.key.password=hunter2-hunter2\nproducer.client.id=hunter2-hunter2\n"
@@ -306,6 +307,7 @@ def test_kernel_settings_are_never_planned_below_what_a_host_has(tmp_path: Path)
     assert [f.where.rpartition("/")[2] for f in judgement.findings] == ["sysctl.txt:3"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -327,6 +329,7 @@ def test_input_of_no_use_is_one_clear_line(
     assert said in error
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -401,6 +404,7 @@ def test_acks_that_lose_records_are_found_wherever_they_stand(tmp_path: Path, te
     assert about(one(tmp_path, today__properties=text), word).severity == "error"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [

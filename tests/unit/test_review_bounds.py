@@ -14,6 +14,8 @@ from kedge.review.command import main, review
 from kedge.review.reading import Value, comes_later, properties, settled
 from tests.unit.test_host_review import PROXY, rest, written
 
+pytestmark = pytest.mark.process
+
 DEEP = "[" * 120_000
 #: Nine levels of nine aliases each: 457 bytes that are 400 million nodes.
 BOMB = "".join(

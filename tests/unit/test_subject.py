@@ -104,6 +104,7 @@ def test_evidence_from_before_it_was_recorded_says_so_and_what_it_knows() -> Non
         "Load as intended": ["rest to t: 150 records/s, size not recorded, 2 producers"],
         "Machines": ["not recorded"],
         "Plan": ["fingerprint not recorded"],
+        "Evidence": ["how many rows each table was to hold: not recorded"],
         "Kedge": [f"run by not recorded, audited by {VERSION}"],
     }
 

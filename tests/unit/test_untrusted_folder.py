@@ -71,6 +71,7 @@ def kept(folder: Path, state: str) -> Path:
         process.join()
 
 
+@pytest.mark.process
 @AS_ROOT
 @pytest.mark.parametrize("there", [False, True])
 def test_a_link_in_the_place_of_the_servers_state_leads_root_nowhere(folder: Path, there: bool) -> None:
@@ -86,6 +87,7 @@ def test_a_link_in_the_place_of_the_servers_state_leads_root_nowhere(folder: Pat
     assert [path.name for path in folder.glob("run/.*")] == []
 
 
+@pytest.mark.process
 @AS_ROOT
 @pytest.mark.parametrize(
     "state",
@@ -105,6 +107,7 @@ def test_what_haproxy_does_not_write_is_not_kept(folder: Path, state: str) -> No
     assert not (folder / "victim").exists()
 
 
+@pytest.mark.process
 @AS_ROOT
 def test_an_answer_without_end_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(haproxy, "MOST_BYTES", 1_000)
