@@ -31,7 +31,7 @@ from verify.load.rest_producers import read_answer
 from verify.measure import utilization
 from verify.watch.host_watcher import rows
 
-PACKAGES: Final = ("kedge/evidence", "kedge/deploy", "verify", "plugins", "spark_checks")
+PACKAGES: Final = ("kedge/evidence", "kedge/deploy", "kedge/trials", "verify", "plugins", "spark_checks")
 ROOT: Final = Path(__file__).resolve().parents[1]
 _TAG: Final = run_tag("r")
 
@@ -299,9 +299,12 @@ READERS: Final[Mapping[str, str]] = {
     "kedge/deploy/jars.py": _OWN,
     "kedge/deploy/kafka_admin.py": _CLUSTER,
     "kedge/deploy/mirror_positions.py": _TOPIC,
+    "kedge/deploy/playbook_run.py": _OWN,
     "kedge/deploy/read_changelogs.py": _CLUSTER,
     "kedge/deploy/streams_jars.py": _OWN,
+    "kedge/evidence/bounds.py": _OWN,
     "kedge/evidence/levels.py": _OWN,
+    "kedge/evidence/listing.py": _OWN,
     "kedge/evidence/load_options.py": _OWN,
     "kedge/evidence/load_state.py": _OWN,
     "kedge/evidence/secrets.py": _OWN,
@@ -313,14 +316,16 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/action/kedge_reachable.py": _OWN,
     "plugins/callback/kedge_events.py": _HOST,
     "plugins/callback/kedge_inventory.py": _OWN,
+    "kedge/trials/runs.py": _OWN,
+    "plugins/module_utils/drains.py": _NODE,
     "plugins/module_utils/haproxy.py": _NODE,
+    "plugins/module_utils/releases.py": _NODE,
     "plugins/module_utils/haproxy_trial.py": _NODE,
     "plugins/module_utils/journal.py": _NODE,
     "plugins/module_utils/probes.py": _NODE,
     "plugins/module_utils/rest_members.py": _NODE,
     "plugins/module_utils/service_control.py": _NODE,
     "plugins/module_utils/untrusted_folder.py": _NODE,
-    "plugins/module_utils/way_back.py": _NODE,
     "plugins/modules/kafka_group_members.py": _CLUSTER,
     "plugins/modules/kafka_mirror_positions.py": _TOPIC,
     "plugins/modules/kafka_other_mirrors.py": _CLUSTER,
@@ -329,7 +334,6 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/modules/kafka_topics_present.py": _CLUSTER,
     "plugins/modules/kafka_users_present.py": _CLUSTER,
     "plugins/modules/kedge_deployed_record.py": _ON_HOST,
-    "plugins/modules/kedge_previous_release.py": _NODE,
     "plugins/modules/kedge_instance.py": _NODE,
     "plugins/modules/kedge_kernel.py": _NODE,
     "plugins/modules/kedge_predecessor.py": _NODE,

@@ -69,6 +69,7 @@ TARGETS = {
             "haproxy",
             "make",
             "mvn",
+            "openssl",
             "ss",
             "ssh",
             "ssh-keygen",
@@ -83,7 +84,7 @@ TARGETS = {
         jars=(KAFKA, STREAMS, CLASSIC_KAFKA),
         sample=True,
         link=True,
-        programs=("openssl", "ss"),
+        programs=("haproxy", "openssl", "ss"),
     ),
     "test-fleet": replace(
         DEMO,

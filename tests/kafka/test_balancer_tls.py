@@ -17,17 +17,13 @@ from lab.services.brokers import free_ports
 from lab.services.rest_proxies import VendorArchive, running_proxy, unpack, vendor_archives
 from plugins.module_utils.probes import PROBES
 from tests.awaiting import await_that
-from tests.balancers import HAPROXY, Running, files_of, placed, planned_balancer, running
+from tests.balancers import Running, files_of, placed, planned_balancer, running
 from tests.kafka.certificates import make_authority, make_certificate
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.secured_site import written
 from tests.rest_inventories import rest
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(HAPROXY is None, reason="HAProxy is not installed"),
-]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 #: What clients call the balancer: no certificate of an instance names it.
 NAME = "lb1"
 _FOUND = vendor_archives()
