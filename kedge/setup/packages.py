@@ -25,8 +25,22 @@ LOCK_S = 120.0
 _POLL_S = 2.0
 #: Every Debian system has them.
 ESSENTIAL = frozenset(
-    ("apt-config", "apt-get", "cat", "cp", "dpkg", "dpkg-deb", "env", "mount", "rm", "sh", "sha256sum")
-    + ("true", "umount", "unshare")
+    (
+        "apt-config",
+        "apt-get",
+        "cat",
+        "cp",
+        "dpkg",
+        "dpkg-deb",
+        "env",
+        "mount",
+        "rm",
+        "sh",
+        "sha256sum",
+        "true",
+        "umount",
+        "unshare",
+    )
 )
 
 
