@@ -1,4 +1,4 @@
-"""The filters of Kedge's roles and playbooks: what is decided stands in control/ and sizing/."""
+"""The filters of Kedge's roles and playbooks: what is decided stands in kedge."""
 
 from __future__ import annotations
 
