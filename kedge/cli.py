@@ -51,22 +51,23 @@ _OF_A_CLONE: Final = ("lab", "pyspark", "spark_checks", "verify")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and end with its status; 2 where there is no such command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(until_closed(lambda: _run(given)))
+
+
+def _run(given: list[str]) -> int:
     name, rest = (given[0], given[1:]) if given else ("--help", [])
     if name in ("--help", "-h", "help"):
         print(_help())
-        sys.exit(0 if given else 2)
+        return 0 if given else 2
     if name == "--version":
         print(VERSION)
-        sys.exit(0)
+        return 0
     if name not in COMMANDS:
         near = nearest(name, COMMANDS)
-        print(
-            f"kedge {name}: no such command; {f'did you mean {near}?' if near else 'see kedge --help'}",
-            file=sys.stderr,
-        )
-        sys.exit(2)
-    run = _loaded(name)
-    sys.exit(until_closed(lambda: run(rest)))
+        what_next = f"did you mean {near}?" if near else "see kedge --help"
+        print(f"kedge {name}: no such command; {what_next}", file=sys.stderr)
+        return 2
+    return _loaded(name)(rest)
 
 
 def _loaded(name: str) -> Callable[[list[str]], int]:
