@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any
 import ansible.module_utils
 import ansible.utils.display  # asks ldconfig where libc is: no test does
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from lab.fleet.nodes import unusable
@@ -22,6 +24,13 @@ from lab.services.rest_proxies import sandbox_archive, vendor_archives
 # Ansible ships a module with its helpers as ansible.module_utils; tests import the modules the same way.
 ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))
 
+
+# The garbage collector would walk over thousands of collected tests again and again: a quarter of all time.
+gc.set_threshold(50_000, 20, 50)
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("kedge", deadline=None)
+settings.load_profile("kedge")
 
 #: Marks of what is not for `make check`; every other test of these folders is.
 _NOT_CHECK = ("process", "spark", "kafka", "fleet", "bare", "slow", "long")
@@ -96,15 +105,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 class _ByFile(LoadScopeScheduling):
-    """Workers take whole files, whose tests share brokers and fleets; a molecule scenario stands alone.
-
-    What needs a Spark session stays with one worker: its JVM compiles for a minute before it is quick.
-    """
+    """Workers take whole files, whose tests share brokers and fleets; a molecule scenario stands alone."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        if path.startswith(("tests/spark/", "tests/faults/")):
-            return "spark"
         return nodeid if path.endswith("test_molecule.py") else path
 
 
@@ -124,6 +128,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if needing and (reason := unusable()):
         for item in needing:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of the garbage collector's walks: it lives to the end."""
+    gc.freeze()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -7,6 +7,7 @@ docs/rules.md.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -202,7 +203,7 @@ class _Severities:
             return _constants([given])
         assigned = [
             node.value
-            for node in ast.walk(function)
+            for node in _within(function)
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == given.id
         ]
         found = _constants(assigned)
@@ -218,8 +219,13 @@ def severities() -> dict[str, set[str]]:
     return _Severities(_trees()).by_rule()
 
 
+@functools.cache
+def _within(function: ast.FunctionDef) -> list[ast.AST]:
+    return list(ast.walk(function))
+
+
 def _calls_in(function: ast.FunctionDef) -> list[ast.Call]:
-    return [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    return [node for node in _within(function) if isinstance(node, ast.Call)]
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:

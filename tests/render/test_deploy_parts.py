@@ -11,8 +11,6 @@ import yaml
 
 from tests.render.test_plan_playbook import INVENTORY, ROOT, play
 
-pytestmark = pytest.mark.slow
-
 PLAYS = yaml.safe_load((ROOT / "deploy.yml").read_text())
 
 
@@ -45,6 +43,7 @@ def test_proxies_and_their_balancers_are_never_changed_without_the_other() -> No
     assert [one["name"] for one in PLAYS if tags(one) & both and tags(one) != both] == []
 
 
+@pytest.mark.slow
 def test_a_tag_chooses_the_plays_of_a_service(inventory: Path) -> None:
     done = play(inventory, "--tags", "topics", "--list-tasks", playbook="deploy.yml")
     chosen = []
@@ -57,6 +56,7 @@ def test_a_tag_chooses_the_plays_of_a_service(inventory: Path) -> None:
     assert chosen == ["Deploy the topics"], done.stdout
 
 
+@pytest.mark.slow
 def test_hosts_alone_leave_topics_as_they_are_unless_asked_for(inventory: Path) -> None:
     done = play(inventory, "--limit", "localhost,idle", playbook="deploy.yml")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,8 +14,6 @@ from kedge.setup.problem import Problem
 from lab.release import release
 from tests.outside import PAGE, ROOT, configuration, git, repository, shell
 
-pytestmark = pytest.mark.slow
-
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
 (COMMANDS,) = (block for block in BLOCKS if "verify_steps" in block)
 (UPGRADE,) = (block for block in BLOCKS if "--against" in block)
@@ -33,12 +31,14 @@ def test_the_page_has_the_settings_of_ansible_cfg_with_its_paths() -> None:
     assert configuration().splitlines() == [paths.sub(r"\1 = ../kedge/", line) for line in own]
 
 
+@pytest.mark.slow
 def test_the_plan_is_made_from_a_folder_that_holds_nothing_of_kedge(outside: Path) -> None:
     done = shell(outside, SIZING)
     assert done.returncode == 0, done.stderr
     assert "kafka_rest@8082" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_plan_of_the_old_kedge_is_compared_with_that_of_the_new_one(outside: Path) -> None:
     keep, compare = (line for line in UPGRADE.splitlines() if "kedge plan" in line)
     assert shell(outside, keep).returncode == 0
@@ -47,12 +47,14 @@ def test_the_plan_of_the_old_kedge_is_compared_with_that_of_the_new_one(outside:
     assert "rest1" not in done.stdout  # nothing changed
 
 
+@pytest.mark.slow
 def test_plan_yml_plays_from_a_folder_that_holds_nothing_of_kedge(outside: Path) -> None:
     done = shell(outside, f"{PLAN} -e plan_diff=false")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "kafka_rest@8082" in done.stdout
 
 
+@pytest.mark.slow
 def test_runs_lie_where_one_stands(outside: Path) -> None:
     done = shell(outside, VERIFY)
     assert done.returncode != 0  # nobody can reach the example's hosts
@@ -62,6 +64,7 @@ def test_runs_lie_where_one_stands(outside: Path) -> None:
     assert (run / "report" / "state.xml").exists()
 
 
+@pytest.mark.slow
 def test_a_release_is_the_tagged_tree_with_its_checksum(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()

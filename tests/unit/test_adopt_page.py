@@ -53,7 +53,7 @@ OTHERS = {
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command of the page in a folder."""
-    words = [sys.executable, *shlex.split(command)[1:]]
+    words = [sys.executable, "-m", "kedge", *shlex.split(command)[1:]]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
 

@@ -16,8 +16,6 @@ from ansible.parsing.dataloader import DataLoader
 from lab.bench.hosts.__main__ import ROOT, played, write_inventory
 from plugins.callback.kedge_inventory import with_localhost
 
-pytestmark = pytest.mark.slow
-
 
 def called(folder: Path, module: str) -> list[str]:
     """The hosts of a module's calls, in their order."""
@@ -25,6 +23,7 @@ def called(folder: Path, module: str) -> list[str]:
     return [host for host, name in lines if name == module]
 
 
+@pytest.mark.slow
 def test_a_restart_calls_each_host_and_balancer_as_often_whatever_the_fleet(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)
     calls = played(tmp_path, ["rolling_restart.yml"])["calls"]
@@ -36,6 +35,7 @@ def test_a_restart_calls_each_host_and_balancer_as_often_whatever_the_fleet(tmp_
     assert all(len({int(host[4:]) % 5 for host in pair}) == 2 for pair in pairs), pairs
 
 
+@pytest.mark.slow
 def test_hosts_of_a_batch_restart_together_whatever_their_instances_are_called(tmp_path: Path) -> None:
     """One instance of rest1 went first, so its second meets the first of another host."""
     write_inventory(tmp_path, 2, racks=2, instances=3, at_once=2, first=1, hold_seconds=1, room_percent=100)
@@ -49,6 +49,7 @@ def test_hosts_of_a_batch_restart_together_whatever_their_instances_are_called(t
     ]
 
 
+@pytest.mark.slow
 def test_what_a_balancer_has_down_restarts_before_all_others_and_once(tmp_path: Path) -> None:
     write_inventory(tmp_path, 3, instances=2)
     says = tmp_path / "says.json"
@@ -58,6 +59,7 @@ def test_what_a_balancer_has_down_restarts_before_all_others_and_once(tmp_path: 
     assert called(tmp_path, "kedge_instance") == ["rest2", "rest3", "rest1", "rest1", "rest2", "rest3"]
 
 
+@pytest.mark.slow
 def test_a_failure_stops_the_restart_with_its_batch(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)
     with pytest.raises(RuntimeError, match="does not become ready"):
@@ -75,6 +77,7 @@ def test_what_goes_first_goes_alone_and_stops_all_where_it_does_not_hold(tmp_pat
     assert called(tmp_path, "kedge_instance") == ["rest1"]
 
 
+@pytest.mark.slow
 def test_what_went_first_goes_back_to_its_former_release_where_it_does_not_hold(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5, first=1, hold_seconds=1)
     with pytest.raises(RuntimeError, match="The former release is back, and no other instance was touched"):
@@ -84,6 +87,7 @@ def test_what_went_first_goes_back_to_its_former_release_where_it_does_not_hold(
     assert called(tmp_path, "back") == ["rest1"]
 
 
+@pytest.mark.slow
 def test_a_balancer_that_changes_with_its_proxies_is_reloaded_before_the_first_and_after_the_last(
     tmp_path: Path,
 ) -> None:
@@ -92,6 +96,7 @@ def test_a_balancer_that_changes_with_its_proxies_is_reloaded_before_the_first_a
     assert called(tmp_path, "kedge_instance") == ["lb1", "rest1", "rest2", "lb1"]
 
 
+@pytest.mark.slow
 def test_a_rollback_goes_by_the_gates_and_batches_of_a_restart(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)
     calls = played(tmp_path, ["rollback.yml", "-e", "service=kafka_rest"], ANSIBLE_DISPLAY_OK_HOSTS="true")[
@@ -105,6 +110,7 @@ def test_a_rollback_goes_by_the_gates_and_batches_of_a_restart(tmp_path: Path) -
     assert "rest1 kafka-rest@8082: 000000000000 in place of 111111111111" in (tmp_path / "output").read_text()
 
 
+@pytest.mark.slow
 def test_where_one_instance_cannot_go_back_none_is_touched(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     said = (
@@ -121,6 +127,7 @@ def test_where_one_instance_cannot_go_back_none_is_touched(tmp_path: Path) -> No
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -137,6 +144,7 @@ def test_a_rollback_of_what_is_not_there_touches_nothing(tmp_path: Path, asked: 
     assert called(tmp_path, "former") == []
 
 
+@pytest.mark.slow
 def test_a_balancer_serves_both_before_proxies_that_it_asks_otherwise_go_back(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     played(tmp_path, ["rollback.yml", "-e", "service=kafka_rest"], KEDGE_ASKED_OTHERWISE="yes")
@@ -151,6 +159,7 @@ def test_a_balancer_serves_both_before_proxies_that_it_asks_otherwise_go_back(tm
 BOOTS = ["-e", json.dumps({"reboot_command": ["true"]})]
 
 
+@pytest.mark.slow
 def test_a_reboot_takes_one_host_after_the_other_out_with_all_its_instances(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2, instances=2)
     played(tmp_path, ["reboot.yml", "-e", "service=kafka_rest", *BOOTS])
@@ -164,6 +173,7 @@ def test_a_reboot_takes_one_host_after_the_other_out_with_all_its_instances(tmp_
     assert [line for line in lines if line.split()[1] in {one.split()[1] for one in expected}] == expected
 
 
+@pytest.mark.slow
 def test_packages_that_are_asked_for_are_updated_between_stop_and_boot(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     played(
@@ -175,6 +185,7 @@ def test_packages_that_are_asked_for_are_updated_between_stop_and_boot(tmp_path:
     assert own == ["gate", "stopped", "setup", "apt", "apt", "apt", "ping", "kedge_instance", "gate"]
 
 
+@pytest.mark.slow
 def test_java_is_updated_under_the_name_that_the_host_has_for_it(tmp_path: Path) -> None:
     write_inventory(tmp_path, 1)
     named = json.dumps({"java_packages": {"Debian": ["temurin-{{ java_version }}-jdk"]}})
@@ -186,6 +197,7 @@ def test_java_is_updated_under_the_name_that_the_host_has_for_it(tmp_path: Path)
     assert "openjdk" not in output
 
 
+@pytest.mark.slow
 def test_a_host_that_needs_no_java_gets_none(tmp_path: Path) -> None:
     write_inventory(tmp_path, 1)
     asked = ["-e", "packages=java", "-e", "service=rest_balancer", "-e", '{"java_version": 17}', *BOOTS]
@@ -195,6 +207,7 @@ def test_a_host_that_needs_no_java_gets_none(tmp_path: Path) -> None:
     assert "jdk" not in (tmp_path / "output").read_text()
 
 
+@pytest.mark.slow
 def test_a_host_that_cannot_be_taken_out_serves_on_and_is_not_rebooted(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     with pytest.raises(
@@ -207,6 +220,7 @@ def test_a_host_that_cannot_be_taken_out_serves_on_and_is_not_rebooted(tmp_path:
     assert called(tmp_path, "haproxy_drain") == ["lb1", "lb1"]
 
 
+@pytest.mark.slow
 def test_a_host_that_does_not_come_back_stops_the_playbook_with_what_to_do(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     failing = ["-e", json.dumps({"reboot_command": ["false"]})]
@@ -216,6 +230,7 @@ def test_a_host_that_does_not_come_back_stops_the_playbook_with_what_to_do(tmp_p
     assert set(called(tmp_path, "stopped")) == {"rest1"}
 
 
+@pytest.mark.slow
 def test_a_host_has_as_long_to_answer_as_is_asked_for(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     given = ["reboot.yml", "-e", "service=kafka_rest", "-e", "reboot_seconds=1", *BOOTS]
@@ -227,6 +242,7 @@ def test_a_host_has_as_long_to_answer_as_is_asked_for(tmp_path: Path) -> None:
     assert time.monotonic() - began < 120  # by default 900
 
 
+@pytest.mark.slow
 def test_a_balancer_is_rebooted_only_where_it_is_asked_for_by_name(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     with pytest.raises(
@@ -263,6 +279,7 @@ MADE_HERE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("playbook", MADE_HERE)
 def test_a_limit_that_leaves_out_localhost_is_refused_with_the_one_to_write(
     tmp_path: Path, playbook: str

@@ -32,8 +32,6 @@ from tests.planned import CLUSTERS, METRICS, mirrors
 from tests.rest_inventories import rest
 from tests.unit.test_sizing_broker import OURS, brokers
 
-pytestmark = pytest.mark.slow
-
 USERS = {"anna": "secret-1"}
 TLS = {"certificate": "/srv/a.pem", "key": "/srv/a.key", "ca": "/srv/ca.pem"}
 BALANCER_TLS = {"certificate": "/srv/a.pem", "key": "/srv/a.key"}
@@ -287,6 +285,7 @@ def test_the_plan_shows_what_clients_notice_below_each_step() -> None:
     assert lines[-1] == f"   clients notice: {said}"
 
 
+@pytest.mark.slow
 def test_a_deploy_stops_before_a_host_is_touched_unless_it_was_allowed_by_name(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     hosts = json.loads((tmp_path / "hosts.yml").read_text())
@@ -360,6 +359,7 @@ def mirroring(
     return " ".join((folder / "output").read_text().split())
 
 
+@pytest.mark.slow
 def test_a_deploy_stops_before_a_host_is_touched_where_a_flow_that_runs_changes_exactly_once(
     tmp_path: Path,
 ) -> None:
@@ -367,6 +367,7 @@ def test_a_deploy_stops_before_a_host_is_touched_where_a_flow_that_runs_changes_
     assert "mm1 mirror_maker@metrics-0 turns exactly_once on" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("here", "left_out", "refused"),
     [
@@ -403,6 +404,7 @@ def test_a_limit_starts_no_worker_beside_one_with_another_exactly_once_that_it_l
     assert ("mm2 kedge_release" in (tmp_path / "calls").read_text()) is bool(left_out)
 
 
+@pytest.mark.slow
 def test_a_limited_plan_shows_beside_which_worker_one_must_not_start(tmp_path: Path) -> None:
     workers = {"mm1": (STOPPED, True), "mm2": (RUNNING, True)}
     said = mirroring(tmp_path, workers, "plan.yml", "--limit", "localhost,mm1")
@@ -426,6 +428,7 @@ def test_a_worker_does_not_start_beside_the_other_kind_on_a_host_that_a_limit_le
     assert notices_beside("mm2", classic, starting, starting) == []
 
 
+@pytest.mark.slow
 def test_a_worker_does_not_start_beside_a_classic_process_of_another_number(tmp_path: Path) -> None:
     workers = {"mm1": (NEW, True), "mm2": (NEW, True)}
     words = ("deploy.yml", "--limit", "localhost,mm1", "--tags", "kafka_rest")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import io
 import re
+import runpy
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -70,8 +73,13 @@ COMMAND = re.compile(r"(?:\.venv/bin/|`)kedge ([a-z-]+)([^`\n|]*)")
 @functools.cache
 def asked(*module: str) -> str:
     """Return what a module answers to --help."""
-    argv = [sys.executable, "-m", *module, "--help"]
-    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as monkeypatch, redirect_stdout(said):
+        monkeypatch.setattr(sys, "argv", [*module, "--help"])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module(module[0], run_name="__main__", alter_sys=True)
+    assert not ended.value.code
+    return said.getvalue()
 
 
 def commands(path: Path) -> list[str]:
@@ -131,7 +139,7 @@ def test_every_path_that_is_named_exists(page: str) -> None:
             assert (ROOT / path).exists(), path
 
 
-@pytest.mark.process
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules after import:RuntimeWarning")
 @pytest.mark.parametrize("path", DOCS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_module_that_is_called_exists_and_has_the_options(path: Path) -> None:
     for module, arguments in CALL.findall(path.read_text()):

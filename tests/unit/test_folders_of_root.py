@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = Path(sys.executable).with_name("ansible-playbook")
 #: Owners can be set by root alone; others are root in a namespace of their own.
@@ -70,6 +68,7 @@ def unpacked(folder: Path, **members: tuple[bytes, int]) -> subprocess.Completed
     return play(folder, "unpacked", unpacked_strip=1, **given)
 
 
+@pytest.mark.slow
 def test_modes_of_an_archive_give_nobody_a_right_but_to_read_and_run(tmp_path: Path) -> None:
     before = Path("/etc/passwd").stat()
     done = unpacked(
@@ -91,6 +90,7 @@ def test_modes_of_an_archive_give_nobody_a_right_but_to_read_and_run(tmp_path: P
     assert Path("/etc/passwd").stat().st_mode == before.st_mode
 
 
+@pytest.mark.slow
 def test_an_archive_with_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:
     done = unpacked(tmp_path, tool=(tarfile.REGTYPE, 0o755), pipe=(tarfile.FIFOTYPE, 0o666))
     assert done.returncode == 2
@@ -99,6 +99,7 @@ def test_an_archive_with_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "opt" / "home.new" / "pipe").exists()
 
 
+@pytest.mark.slow
 def test_check_mode_says_that_software_would_come_and_leaves_nothing(tmp_path: Path) -> None:
     given = {"unpacked_archive": str(archive(tmp_path)), "unpacked_home": str(tmp_path / "opt" / "home")}
     done = play(tmp_path, "unpacked", "main", "--check", unpacked_strip=1, **given)
@@ -116,6 +117,7 @@ def disk(folder: Path) -> subprocess.CompletedProcess[str]:
     return play(folder.parent, "instances", "state_disk", **place)
 
 
+@pytest.mark.slow
 def test_each_instance_has_a_folder_on_the_disk(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir(mode=0o755)
     done = disk(tmp_path / "disk")
@@ -125,6 +127,7 @@ def test_each_instance_has_a_folder_on_the_disk(tmp_path: Path) -> None:
     assert stat.S_IMODE(made.st_mode) == 0o750
 
 
+@pytest.mark.slow
 def test_a_link_in_an_instances_place_is_not_followed(tmp_path: Path) -> None:
     """The unit had a command of root's follow it: what it led to became the service's own."""
     (tmp_path / "disk").mkdir(mode=0o755)
@@ -137,6 +140,7 @@ def test_a_link_in_an_instances_place_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "disk" / "orders-1").is_symlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [0o775, 0o1777])
 def test_a_disk_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
     (tmp_path / "disk").mkdir()
@@ -147,6 +151,7 @@ def test_a_disk_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -
     assert list((tmp_path / "disk").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_not_mounted_is_said(tmp_path: Path) -> None:
     done = disk(tmp_path / "disk")
     assert done.returncode == 2

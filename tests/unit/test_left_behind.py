@@ -16,8 +16,6 @@ from plugins.action import kedge_deployed_record as action
 from plugins.modules import kedge_deployed_record, kedge_host_cleared
 from plugins.modules.kedge_deployed_record import read, write
 
-pytestmark = pytest.mark.slow
-
 
 def has(*services: str, address: str = "") -> dict[str, Any]:
     return {"address": address or "10.0.0.1", "services": list(services)}
@@ -225,6 +223,7 @@ def leaving(tmp_path: Path, *arguments: str, **records: Any) -> tuple[str, list[
 HONEST = {"rest2": has(REST, address="10.0.0.2")}
 
 
+@pytest.mark.slow
 def test_a_hosts_crafted_record_reaches_no_other_host(tmp_path: Path) -> None:
     """One host names another address, a unit that is a path, and a text for the terminal."""
     crafted = {"rest2": {"address": "10.0.0.66", "services": ["../../../../root"], "said": "\x1b[2J"}}
@@ -235,6 +234,7 @@ def test_a_hosts_crafted_record_reaches_no_other_host(tmp_path: Path) -> None:
     assert "\x1b" not in said
 
 
+@pytest.mark.slow
 def test_where_hosts_disagree_none_is_reached_until_somebody_says_which(tmp_path: Path) -> None:
     records = {"rest1": HONEST, "rest3": {"rest2": has(REST, address="10.0.0.66")}}
     said, calls = leaving(tmp_path, "-e", "host=rest2", **records)
@@ -305,6 +305,7 @@ def test_instances_are_those_that_have_releases(tmp_path: Path) -> None:
     assert kedge_host_cleared.units_here(tmp_path) == ["kafka-rest"]
 
 
+@pytest.mark.slow
 def test_a_deploy_reports_once_what_no_host_has_any_more(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     record = {"mm9": {"address": "10.9.9.9", "services": ["mirror_maker"]}}
@@ -315,6 +316,7 @@ def test_a_deploy_reports_once_what_no_host_has_any_more(tmp_path: Path) -> None
     assert said.count("mm9 (10.9.9.9) had mirror_maker deployed and left the inventory, and no other") == 1
 
 
+@pytest.mark.slow
 def test_the_plan_shows_hosts_that_left_and_writes_nothing(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     record = {"rest9": {"address": "10.9.9.9", "services": [REST]}}

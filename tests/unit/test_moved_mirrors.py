@@ -10,8 +10,6 @@ import yaml
 
 from tests.roles import ROOT, play_here
 
-pytestmark = pytest.mark.slow
-
 PLAN = {
     "hosts": {
         host: {"services": {"mirror_maker": {"instances": [{"name": name} for name in names]}}}
@@ -49,17 +47,20 @@ def deploy(folder: Path, has: dict[str, list[str]], limit: str, away: str = "") 
     return " ".join(done.stdout.split()) if done.returncode else ""
 
 
+@pytest.mark.slow
 def test_a_limit_that_leaves_out_the_host_that_a_mirror_moves_off_is_refused(tmp_path: Path) -> None:
     said = deploy(tmp_path, {"mm1": ["metrics-0", "metrics-1"], "mm2": ["metrics-2"]}, "localhost,mm3")
     assert "metrics-1 moves to mm3 and is on mm1, which --limit leaves out" in said
     assert "with --limit localhost,mm3,mm1" in said
 
 
+@pytest.mark.slow
 def test_a_host_that_is_left_out_and_does_not_answer_is_named(tmp_path: Path) -> None:
     said = deploy(tmp_path, {"mm2": ["metrics-2"]}, "localhost,mm3", away="mm1")
     assert "mm1 does not answer, so that nobody knows whether it runs metrics-1" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("has", "limit", "away"),
     [

@@ -26,8 +26,6 @@ from verify.trials.settings import TrialsError, way_of
 from verify.trials.trial import TrialSpec, note, outcomes, write_down
 from verify.trials.warming import Steady, warm
 
-pytestmark = pytest.mark.slow
-
 RUNNING = {"phase": "running"}
 
 
@@ -61,6 +59,7 @@ def test_levels_of_what_a_trial_does_not_send_are_left_out(tmp_path: Path) -> No
     assert levels["latency"] == {"rest": {"ack_p99_ms": 50}}
 
 
+@pytest.mark.slow
 def test_a_good_trial_without_a_restart_passes_its_audit(tmp_path: Path) -> None:
     (tmp_path / "load.json").write_text(json.dumps(LOAD))
     (tmp_path / "plan.json").write_text("{}")
