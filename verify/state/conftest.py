@@ -7,7 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ansible.module_utils
 import pytest
+
+# Modules find what they share as ansible.module_utils; so do the state tests that ask one of them.
+ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[2] / "plugins" / "module_utils"))
 
 Instances = list[dict[str, Any]]
 
