@@ -1,6 +1,6 @@
 """The plan's front door: what goes in is an inventory as data, what comes out is plan.json.
 
-The one page here that imports from ``sizing``, and of it only how a plan is made.
+The one page here that imports from ``kedge``, and of it only how a plan is made.
 """
 
 from __future__ import annotations

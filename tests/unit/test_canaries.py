@@ -46,7 +46,7 @@ _OPEN = re.compile(r"(^|[._])(user|servers|address)$")
 @pytest.fixture(autouse=True)
 def unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave lines as long as they are: wrapping them takes a third of the time, and hides no word."""
-    monkeypatch.setattr("sizing.plan_text.wrapped", lambda words, indent: [" " * indent + words])
+    monkeypatch.setattr("kedge.plan.text.wrapped", lambda words, indent: [" " * indent + words])
 
 
 @cache

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.module_utils import way_back
+from ansible.module_utils import releases, way_back
 from confluent_kafka.admin import OffsetSpec
 
 from kedge.deploy.mirror_positions import mirror_lag, parse_position
@@ -120,7 +120,8 @@ def test_a_failed_move_does_not_bring_the_other_kind_back_beside_those_that_have
     for module in (kedge_instance, way_back):
         monkeypatch.setattr(module, "systemctl", lambda *_: done)
         monkeypatch.setattr(module, "act", lambda *_: done)
-    monkeypatch.setattr(kedge_instance, "ROOT", tmp_path)
+    for module in (kedge_instance, releases):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(way_back, "SYSTEMD", tmp_path / "systemd")
     home = tmp_path / "mirror-maker" / "metrics-0"
     (home / "releases" / "old").mkdir(parents=True)
