@@ -88,6 +88,13 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
         "",
         "The releases to go back to, separated by commas; without it, the previous ones.",
     ),
+    "take_over": (
+        "lease.yml",
+        "str",
+        "",
+        "Of every playbook that changes something: the id of a run whose leases do not count, from the message of a "
+        "[refused run](runbook.md#a-host-that-another-run-holds).",
+    ),
     "packages": (
         "reboot.yml",
         "str",

@@ -83,6 +83,25 @@ def draining_balancers(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def leased_services(plan: Mapping[str, Any], asked: Iterable[str] = ()) -> dict[str, list[str]]:
+    """Return by host the services that a run holds: those that are asked for, or tags; without any, all.
+
+    Proxies and the balancers in front of them change together; topics and users are those of brokers.
+    """
+    also = {"kafka_rest": ["rest_balancer"], "rest_balancer": ["kafka_rest"], "topics": ["kafka_broker"],
+            "users": ["kafka_broker"], "rights": ["kafka_broker"]}  # fmt: skip
+    wanted = {each for name in asked for each in (name, *also.get(name, ()))}
+    found = {
+        host: sorted(services) for host, services in ((h, p["services"]) for h, p in plan["hosts"].items())
+    }
+    if not wanted & {service for services in found.values() for service in services}:
+        return found
+    chosen = {
+        host: [service for service in services if service in wanted] for host, services in found.items()
+    }
+    return {host: services for host, services in chosen.items() if services}
+
+
 def vendor_controls(instances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return instance name to who starts and stops it, of those that a vendor's control runs."""
     return {i["name"]: i["software"]["control"] for i in instances if "control" in i["software"]}

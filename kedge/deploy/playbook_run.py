@@ -44,7 +44,8 @@ def _started(pid: int) -> str:
     """Return when a process began, in ticks since the boot; 0 where it is gone."""
     try:
         # The name of a process, which may hold anything, is the second field; its start is the 22nd.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        state, *others = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "0" if state == "Z" else others[18]
     except OSError:
         return "0"
 

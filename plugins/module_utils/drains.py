@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils import atomic_files
 
 FORMAT = 1
-#: How long a run counts as running that cannot be asked: one of another control machine.
-RUNS_SECONDS = 3600
 BY_HAND = "by hand, not by Kedge"
 Drain = dict[str, Any]
 
@@ -56,21 +54,23 @@ def new_drain(run: Mapping[str, Any], state: str, before: str, reason: str) -> D
     return {"before": before, "state": state, "since": int(time.time()), "reason": reason, "run": said}
 
 
-def whose(drain: Drain | None, run: Mapping[str, Any], ended: Collection[str]) -> str:
-    """Return whose a drain is: this run's (own), of one that has ended or runs, or done by hand."""
+def whose(drain: Drain | None, run: Mapping[str, Any], holder: str) -> str:
+    """Return whose a drain is: this run's (own), of one that has ended or runs, or done by hand.
+
+    A run that drains holds the balancer; ``holder`` is the id of the one that does.
+    """
     if drain is None:
         return "hand"
     if drain["run"]["id"] == run.get("id"):
         return "own"
-    over = drain["run"]["id"] in ended or time.time() - drain["since"] > RUNS_SECONDS
-    return "ended" if over else "running"
+    return "running" if drain["run"]["id"] == holder else "ended"
 
 
-def told(drain: Drain | None, run: Mapping[str, Any], ended: Collection[str]) -> str:
+def told(drain: Drain | None, run: Mapping[str, Any], holder: str) -> str:
     """Return who took a server out, in words that follow "taken out"."""
     if drain is None:
         return BY_HAND
     by = drain["run"]
     since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(drain["since"]))
     now = {"own": "this run", "ended": "which has ended", "running": "still running"}
-    return f"by {by['who']} ({by['playbook']}, since {since}, {now[whose(drain, run, ended)]})"
+    return f"by {by['who']} ({by['playbook']}, since {since}, {now[whose(drain, run, holder)]})"

@@ -1,17 +1,24 @@
-"""One hand at a time on the instances of a service: a lock on the node that ends with its holder."""
+"""One hand at a time: a lock on the node that ends with its holder, and leases that runs hold on services."""
 
 from __future__ import annotations
 
 import fcntl
+import json
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path("/var/lib/kedge")
 POLL_SECONDS = 0.2
 #: How long a run waits for another that is at work on the service, unless it knows how long that may take.
 WAIT_SECONDS = 120
+#: How long a lease holds that is not renewed. Its run gives it back; this is for one whose machine is lost.
+LEASE_SECONDS = 900
+FORMAT = 1
+Lease = dict[str, Any]
 
 
 @contextmanager
@@ -25,6 +32,17 @@ def held(unit: str, seconds: float = WAIT_SECONDS, root: Path = ROOT) -> Iterato
     for made in (root, folder):
         made.mkdir(mode=0o755, exist_ok=True)
     path = folder / ".lock"
+    message = (
+        f"{path} is held by another run after {seconds:g} s. This run touched no instance of "
+        f"{unit} here. Wait until that run has ended (`lslocks` names its process), then run "
+        "the playbook again. Leave the file: the lock ends with its process"
+    )
+    with _locked(path, seconds, message):
+        yield
+
+
+@contextmanager
+def _locked(path: Path, seconds: float, message: str) -> Iterator[None]:
     deadline = time.monotonic() + seconds
     with path.open("a") as file:
         while True:
@@ -33,11 +51,114 @@ def held(unit: str, seconds: float = WAIT_SECONDS, root: Path = ROOT) -> Iterato
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    message = (
-                        f"{path} is held by another run after {seconds:g} s. This run touched no instance of "
-                        f"{unit} here. Wait until that run has ended (`lslocks` names its process), then run "
-                        "the playbook again. Leave the file: the lock ends with its process"
-                    )
                     raise TimeoutError(message) from None
                 time.sleep(POLL_SECONDS)
         yield
+
+
+def leases(root: Path = ROOT) -> dict[str, Lease]:
+    """Return who holds which services of the host now; raises ValueError with what to do about the file."""
+    file = root / ".lease.json"
+    try:
+        found = json.loads(file.read_text())
+        if found["format"] > FORMAT:
+            message = f"{file} was written by a newer Kedge: use one as new. No instance was touched"
+            raise ValueError(message)
+        rows: dict[str, Lease] = {
+            str(service): {
+                "run": {key: str(has["run"][key]) for key in ("id", "who", "playbook")},
+                "since": int(has["since"]),
+                "until": int(has["until"]),
+            }
+            for service, has in found["leases"].items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        message = (
+            f"{file} does not say who holds the host ({error!r}). No instance was touched. See that no other "
+            "run is at work here, delete the file, then run the playbook again"
+        )
+        raise ValueError(message) from None
+    return {service: has for service, has in rows.items() if has["until"] > time.time()}
+
+
+def holder(service: str, root: Path = ROOT, ended: Collection[str] = ()) -> str:
+    """Return the id of the run that holds a service of the host, '' for none."""
+    found = leases(root).get(service)
+    run = str(found["run"]["id"]) if found else ""
+    return "" if run in ended else run
+
+
+def take(
+    run: Mapping[str, str], services: Iterable[str], ended: Collection[str] = (), root: Path = ROOT
+) -> dict[str, Lease]:
+    """Hold services for a run, all or none; return those that other runs hold, but for ``ended`` ones."""
+    root.mkdir(mode=0o755, exist_ok=True)
+    with _changing(root) as found:
+        theirs = others(found, run, services, ended)
+        if not theirs:
+            now = int(time.time())
+            for service in services:
+                mine = found.get(service, {})
+                since = mine["since"] if mine and mine["run"]["id"] == run["id"] else now
+                found[service] = {"run": dict(run), "since": since, "until": now + LEASE_SECONDS}
+    return theirs
+
+
+def others(
+    found: Mapping[str, Lease], run: Mapping[str, str], services: Iterable[str], ended: Collection[str] = ()
+) -> dict[str, Lease]:
+    """Return the leases on services that are neither a run's own nor of one that has ended."""
+    mine = {run.get("id"), *ended}
+    return {s: found[s] for s in services if s in found and found[s]["run"]["id"] not in mine}
+
+
+def renew(run: str, root: Path = ROOT) -> bool:
+    """Renew what a run holds; return whether it holds something."""
+    return _change(run, root, lambda lease: {**lease, "until": int(time.time()) + LEASE_SECONDS})
+
+
+def give_back(run: str, root: Path = ROOT) -> bool:
+    """Give back what a run holds; return whether it held something."""
+    return _change(run, root, lambda _: None)
+
+
+def _change(run: str, root: Path, how: Callable[[Lease], Lease | None]) -> bool:
+    if not any(lease["run"]["id"] == run for lease in leases(root).values()):
+        return False
+    with _changing(root) as found:
+        for service, lease in list(found.items()):
+            if lease["run"]["id"] == run:
+                del found[service]
+                if kept := how(lease):
+                    found[service] = kept
+    return True
+
+
+@contextmanager
+def _changing(root: Path) -> Iterator[dict[str, Lease]]:
+    """Yield the leases, and write them if they were changed; half a file is never there."""
+    path = root / ".lease.lock"
+    message = (
+        f"{path} is held after {WAIT_SECONDS} s. No instance was touched. See `lslocks` on the host for its "
+        "process, then run the playbook again"
+    )
+    with _locked(path, WAIT_SECONDS, message):
+        found = leases(root)
+        before = json.dumps(found)
+        yield found
+        if json.dumps(found) == before:
+            return
+        new = root / f".lease.json.{os.getpid()}"
+        with new.open("w") as file:
+            file.write(json.dumps({"format": FORMAT, "leases": found}, indent=1, sort_keys=True) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(root / ".lease.json")
+
+
+def said(lease: Lease) -> str:
+    """Return who holds a lease, in words that follow "held"."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(lease["since"]))
+    return f"by {lease['run']['who']} ({lease['run']['playbook']}, since {since}, still running)"

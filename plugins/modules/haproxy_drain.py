@@ -20,10 +20,10 @@ description:
     does not know, it waits for the requests that a process from before its reload still has there.
   - C(ready) puts it back and waits until its health check holds. With C(BACKEND/*) it puts back every server
     that a run left out of rotation when it was killed, and does not wait.
-  - A playbook notes on the balancer's host what it takes out. What another run took out that still runs, or
-    somebody by hand, it does not put back, and names. An instance that somebody took out by hand is out
-    again when its restart has ended. C(ready) by hand, of one server, also puts back what was taken out by
-    hand.
+  - A playbook that drains holds the balancer (M(kedge_lease)), and notes on its host what it takes out. What
+    another run took out that still runs, or somebody by hand, it does not put back, and names. An instance
+    that somebody took out by hand is out again when its restart has ended. C(ready) by hand, of one server,
+    also puts back what was taken out by hand.
 options:
   socket: {type: path, required: true, description: "The runtime socket, level admin."}
   server: {type: str, required: true, description: "BACKEND/SERVER, or BACKEND/*."}
@@ -101,13 +101,14 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.drains import Drain, new_drain, read, told, whose, write
 from ansible.module_utils.haproxy import ask, former_workers, in_flight, servers, taken_out
-from ansible.module_utils.node_lock import ROOT, held
+from ansible.module_utils.node_lock import ROOT, held, holder, said, take
 from ansible.module_utils.rest_members import delete_members
 
 POLL_SECONDS = 0.05
 #: A server that is down for longer does not come back by itself.
 BRIEF_SECONDS = 30
 UNIT = "rest-balancer"
+SERVICE = "rest_balancer"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "socket": {"type": "path", "required": True},
     "server": {"type": "str", "required": True},
@@ -348,6 +349,14 @@ def begin(module: AnsibleModule, looked: Looked, name: str) -> str | None:
         return None
     if p["state"] == "gone" and not carried(looked.found, p["others"]):
         module.exit_json(changed=False, kedge_actions=[], msg="left, for no other is up to take over")
+    # Who drains holds the balancer: who finds the record knows whether that one still runs.
+    theirs = take(p["run"], [SERVICE], p["ended"], Path(p["root"])) if p["run"] else {}
+    if theirs:
+        module.fail_json(
+            msg=f"Refusing to drain {name}: {SERVICE} is held {said(theirs[SERVICE])}. Nothing was stopped, "
+            f"and {name} serves. Wait until that run has ended, then run the playbook again",
+            runs=[theirs[SERVICE]["run"]["id"]],
+        )
     drain = looked.drain(name)
     before = drain["before"] if drain else looked.out.get(name, "ready")
     # Before it is done: of a run that is killed in between, the record names what is in rotation.
@@ -358,12 +367,13 @@ def begin(module: AnsibleModule, looked: Looked, name: str) -> str | None:
 
 def asking(module: AnsibleModule, looked: Looked) -> Callable[[str], tuple[str, str]]:
     """Return what says of a server whose drain it is, and who took it out."""
-    run, ended = module.params["run"], module.params["ended"]
+    p = module.params
+    run, holds = p["run"], holder(SERVICE, Path(p["root"]), p["ended"])
 
     def who(name: str) -> tuple[str, str]:
         if name not in looked.out:
             return "", ""
-        return whose(looked.drain(name), run, ended), told(looked.drain(name), run, ended)
+        return whose(looked.drain(name), run, holds), told(looked.drain(name), run, holds)
 
     return who
 

@@ -49,7 +49,7 @@ from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.probes import systemctl
 
 #: What every unit of Kedge has; a host without any is none of its hosts any more.
-SHARED = (".release-key", ".deployed.json")
+SHARED = (".release-key", ".deployed.json", ".lease.json", ".lease.lock")
 #: What a unit's name is; it becomes part of paths that are removed.
 UNIT = re.compile(r"[a-z][a-z-]*")
 KERNEL = ("etc/sysctl.d/60-kedge.conf", "etc/security/limits.d/60-kedge.conf")

@@ -119,7 +119,7 @@ def test_what_a_killed_run_left_is_put_back_and_its_drain_taken_over(
     does(OTHER, FIRST, "drain")
     assert not does(MINE, FIRST, "drain", ended=OVER)["failed"]
     assert does(MINE, FIRST, "ready")["changed"]
-    does(OTHER, FIRST, "drain")
+    does(OTHER, FIRST, "drain", ended=[MINE["id"]])
     refused = does(MINE, SECOND, "drain", ended=OVER)
     assert "rest1:8082 was taken out by ben@ctl (deploy.yml, since" in refused["msg"]
     assert "which has ended). Nothing was stopped, and rest1:8083 serves. Run deploy.yml" in refused["msg"]
@@ -150,7 +150,7 @@ def test_what_somebody_drained_by_hand_is_out_as_before_when_a_deploy_has_restar
     # Killed here: the next one restores what somebody wanted.
     does(MINE, "rest/*", "ready", ended=OVER)
     assert taken_out(balancer.socket, "rest") == {"rest1:8082": state}
-    assert not does(MINE, FIRST, "drain")["failed"]
+    assert not does(MINE, FIRST, "drain", ended=OVER)["failed"]
     assert not does(MINE, FIRST, "ready")["failed"]
     assert taken_out(balancer.socket, "rest") == {"rest1:8082": state}
     refused = does(MINE, SECOND, "drain")
@@ -187,6 +187,18 @@ def test_nobody_by_hand_puts_back_what_a_run_has_out(balancer: Balancer, does: D
     assert refused["failed"]
     assert "Refusing to put back rest1:8082: it was taken out by ann@ctl" in refused["msg"]
     assert balancer.status("rest1:8082") == "MAINT"
+
+
+def test_a_balancer_that_another_run_holds_is_not_drained_though_all_its_servers_are_up(
+    balancer: Balancer, does: Drains
+) -> None:
+    does(OTHER, FIRST, "drain")
+    does(OTHER, FIRST, "ready")
+    refused = does(MINE, SECOND, "drain")
+    assert (
+        "Refusing to drain rest1:8083: rest_balancer is held by ben@ctl (deploy.yml, since" in refused["msg"]
+    )
+    assert balancer.status("rest1:8083") == "UP"
 
 
 @pytest.mark.parametrize("state", ["drain", "ready"])

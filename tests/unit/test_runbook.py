@@ -39,7 +39,8 @@ EXAMPLES = re.compile(
     r"(?:rest/)?rest\d(?::\d+)?|mirror1|leaf1:9092|\b(?:1|3|60|120|150|3600|8082)\b|\bDOWN\b|\.\.\.|classic|mirror_maker_2|"
     r"kafka_rest(?= (?:8082|deployed))|\(10.0.0.3\)|(?<=deployed and )|/\S+/(?:kafka-rest/.lock|admin.sock)|"
     r"kafka_rest_archive(?:_checksum)?(?= is)|(?<=touched\.) (?=Clients)|verify/state(?= ended)|"
-    r"(?<=taken out )by ann@control1 \(deploy.yml, since"
+    r"(?<=taken out )by ann@control1 \(deploy.yml, since|kafka_rest(?= is held)|by ann@control1 \(deploy.yml, since|"
+    r"rest_balancer(?= is held)"
 )
 #: Lines that other programs print.
 OTHERS = {"UNREACHABLE!", "Missing sudo password", "No space left on device"}
@@ -65,6 +66,8 @@ KNOWN = {
     "failed their soak": ["tests/unit/test_batches_played.py::test_what_goes_first_goes_alone_and_stops_all_where_it_does_not_hold"],
     "stays closed": ["tests/unit/test_group_gate.py::test_lag_that_is_not_back_keeps_the_gate_closed_until_time_is_up"],
     "The gate between brokers": ["tests/kafka/test_three_brokers.py::test_the_gate_of_a_rolling_restart_stays_closed_until_every_copy_is_back"],
+    "kafka_rest is held by": ["tests/unit/test_leases.py::test_a_second_playbook_is_refused_until_the_first_has_ended_however_it_ends", "tests/unit/test_drains.py::test_a_balancer_that_another_run_holds_is_not_drained_though_all_its_servers_are_up"],
+    "A host that another run holds": ["tests/unit/test_leases.py::test_a_second_playbook_is_refused_until_the_first_has_ended_however_it_ends"],
     "is held by another run": ["tests/unit/test_modules.py::test_a_second_hand_on_the_same_service_waits_and_gives_up_with_the_locks_name"],
     "HAProxy does not answer": ["tests/unit/test_runbook.py::test_a_balancer_that_does_not_run_is_named"],
     "did not end within": ["tests/unit/test_drains.py::test_a_program_of_the_host_that_hangs_is_named"],

@@ -58,6 +58,9 @@ class Connection(ConnectionBase):
         parameters = json.loads(ast.literal_eval(given["params"]))["ANSIBLE_MODULE_ARGS"] if given else {}
         if parameters.get("state") in ("held", "back", "former", "stopped"):
             module = str(parameters["state"])
+        if module == "kedge_lease" and parameters.get("state", "taken") != "taken":
+            # By what keeps the leases, which outlives the playbook.
+            return 0, json.dumps({"changed": False}).encode(), b""
         with Path(os.environ["KEDGE_CALLS"]).open("a") as calls:
             calls.write(f"{self.host()} {module}\n")
         answer = _answer(module, parameters)

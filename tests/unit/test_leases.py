@@ -1,0 +1,126 @@
+"""A run holds the services of a host that it changes; another one is told by whom."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from kedge.deploy.planned import leased_services
+from kedge.deploy.playbook_run import VARIABLE, ended, run_id
+from plugins.module_utils import node_lock
+from plugins.module_utils.node_lock import give_back, holder, leases, renew, take
+from tests.awaiting import await_that
+from tests.kafka.loads import ROOT
+
+ANN, BEN = ({"id": name, "who": f"{name}@ctl", "playbook": "deploy.yml"} for name in ("ann", "ben"))
+PLAN: dict[str, Any] = {"hosts": {"rest1": {"services": {"kafka_rest": {}, "host_tuning": {}}}, "lb1": {"services": {"rest_balancer": {}}},
+                  "mirror1": {"services": {"mirror_maker": {}, "host_tuning": {}}}}}  # fmt: skip
+
+
+def test_a_lease_keeps_others_out_of_its_services_and_of_no_other(tmp_path: Path) -> None:
+    assert take(ANN, ["kafka_rest", "host_tuning"], root=tmp_path) == {}
+    theirs = take(BEN, ["mirror_maker", "host_tuning"], root=tmp_path)
+    assert list(theirs) == ["host_tuning"] and theirs["host_tuning"]["run"] == ANN
+    assert "mirror_maker" not in leases(tmp_path), "all or none"
+    assert take(BEN, ["mirror_maker"], root=tmp_path) == {}
+    assert take(ANN, ["kafka_rest"], root=tmp_path) == {}, "its own"
+    assert give_back("ann", tmp_path) and not give_back("ann", tmp_path)
+    assert take(BEN, ["mirror_maker", "host_tuning"], root=tmp_path) == {}
+
+
+def test_a_lease_ends_unless_it_is_renewed_or_its_run_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(node_lock, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: 0.0))
+    take(ANN, ["kafka_rest"], root=tmp_path)
+    assert take(BEN, ["kafka_rest"], ended=["ann"], root=tmp_path) == {}
+    assert not renew("ann", tmp_path)
+    now[0] += node_lock.LEASE_SECONDS - 1
+    assert renew("ben", tmp_path)
+    now[0] += node_lock.LEASE_SECONDS - 1
+    assert holder("kafka_rest", tmp_path) == "ben" and holder("kafka_rest", tmp_path, ["ben"]) == ""
+    now[0] += 2
+    assert holder("kafka_rest", tmp_path) == ""
+
+
+def test_a_file_of_leases_that_cannot_be_read_stops_a_run_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ".lease.json").write_text("{")
+    with pytest.raises(ValueError, match=r"does not say who holds the host.*delete the file, then run"):
+        take(ANN, ["kafka_rest"], root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "held"),
+    [
+        ([], {"rest1": ["host_tuning", "kafka_rest"], "lb1": ["rest_balancer"], "mirror1": ["host_tuning", "mirror_maker"]}),
+        (["kafka_rest"], {"rest1": ["kafka_rest"], "lb1": ["rest_balancer"]}),
+        (["mirror_maker"], {"mirror1": ["mirror_maker"]}),
+        (["nonsense"], leased_services(PLAN)),
+    ],
+)  # fmt: skip
+def test_a_run_holds_what_it_is_asked_to_change(asked: list[str], held: dict[str, list[str]]) -> None:
+    assert leased_services(PLAN, asked) == held
+
+
+PLAYBOOK = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - kedge_lease: {{state: kept, hosts: [rest1], root: {root}}}
+- hosts: rest1
+  gather_facts: false
+  tasks:
+    - kedge_lease: {{services: [kafka_rest], root: {root}, take_over: "{{{{ take_over | default('') }}}}"}}
+    - ansible.builtin.command: {{argv: [sh, -c, "touch {root}/began; while [ ! -e {root}/go ]; do sleep 0.1; done"]}}
+"""
+
+
+def started(folder: Path, *more: str, name: str = "deploy.yml") -> subprocess.Popen[str]:
+    """Start a playbook that holds a service until a file ``go`` is there."""
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {"rest1": host}}}))
+    (folder / name).write_text(PLAYBOOK.format(root=folder))
+    words = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(folder / "hosts.yml"), *more]
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    return subprocess.Popen(
+        [*words, str(folder / name)], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True,
+    )  # fmt: skip
+
+
+def test_a_second_playbook_is_refused_until_the_first_has_ended_however_it_ends(tmp_path: Path) -> None:
+    with started(tmp_path) as first:
+        await_that(
+            lambda: (tmp_path / "began").exists() or first.poll() is not None, "the first is at work", 120
+        )
+        assert first.poll() is None
+        held: dict[str, Any] = json.loads((tmp_path / ".lease.json").read_text())["leases"]["kafka_rest"]
+        with started(tmp_path, name="rollback.yml") as second:
+            said, _ = second.communicate()
+        assert second.returncode == 2
+        assert "kafka_rest is held by" in said and "(deploy.yml, since" in said, said
+        assert f"add -e take_over={held['run']['id']}" in "".join(said.split("\n")), said
+        assert held["run"]["id"] == run_id(first.pid)
+        with started(tmp_path, "--check", name="rollback.yml") as shown:
+            said, _ = shown.communicate()
+        assert shown.returncode == 0
+        assert "a deploy would be refused now: kafka_rest is held by" in " ".join(said.split()), said
+        # Killed, it gives back nothing itself.
+        first.send_signal(signal.SIGKILL)
+    assert ended(held["run"]["id"])
+    await_that(lambda: leases(tmp_path) == {}, "what kept the lease has given it back", 60)
+    (tmp_path / "go").touch()
+    with started(tmp_path) as third:
+        said, _ = third.communicate()
+    assert third.returncode == 0, said
+    await_that(lambda: leases(tmp_path) == {}, "it has given its lease back", 60)
