@@ -162,6 +162,46 @@ def test_a_deploy_that_was_killed_is_finished_by_the_next() -> None:
     assert all(state["changed"] == 0 for state in recap(again.stdout).values())
 
 
+def test_of_two_deploys_together_the_second_is_told_who_is_at_work_before_it_changes_anything() -> None:
+    wanted = ("-e", '{"kafka_rest_settings": {"producer.linger.ms": 5}}')
+    with begin("deploy.yml", *wanted, inventory=INVENTORY) as first:
+        assert first.stdout is not None
+        printed = []
+        for line in first.stdout:
+            printed.append(line)
+            if "Drain the instance at the balancers" in line:
+                break
+        second = play(
+            "deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 6}}', inventory=INVENTORY
+        )
+        shown = play("plan.yml", inventory=INVENTORY)
+        printed += first.stdout
+    assert first.returncode == 0, "".join(printed)
+    told = " ".join(second.stdout.split())
+    assert second.returncode != 0
+    assert "kafka_rest" in told and "is held by" in told and "(deploy.yml, since" in told, told
+    assert "No host was touched" in told
+    assert all(host["changed"] == 0 for host in recap(second.stdout).values())
+    assert "a deploy would be refused now" in " ".join((shown.stdout + shown.stderr).split())
+    text = on_node("kedge", "rest2", "cat /etc/kafka-rest/8083/kafka-rest.properties")
+    assert "producer.linger.ms=5" in text
+
+
+def test_a_server_that_somebody_took_out_by_hand_is_out_after_a_deploy() -> None:
+    lb = "python3 -c \"import socket; s = socket.socket(socket.AF_UNIX); s.connect('/run/rest-balancer/haproxy/admin.sock')"
+    ask = lb + "; s.sendall(b'{}' + bytes([10])); print(s.makefile().read())\""
+    on_node("kedge", "lb1", ask.format("set server rest/rest1:8082 state maint"))
+    try:
+        done = play("deploy.yml", inventory=INVENTORY)
+        assert done.returncode == 0, done.stdout
+        told = " ".join((done.stdout + done.stderr).split())
+        assert "rest1:8082 stays out at the balancer: taken out by hand, not by Kedge" in told
+        rows = on_node("kedge", "lb1", ask.format("show stat")).splitlines()
+        assert any(row.startswith("rest,rest1:8082,") and ",MAINT," in row for row in rows)
+    finally:
+        on_node("kedge", "lb1", ask.format("set server rest/rest1:8082 state ready"))
+
+
 def test_check_mode_works_on_bare_hosts_and_leaves_them_bare() -> None:
     inventory = "molecule/kafka_rest/inventory"
     local_fleet("up", inventory)

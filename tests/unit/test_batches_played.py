@@ -124,7 +124,8 @@ def test_where_one_instance_cannot_go_back_none_is_touched(tmp_path: Path) -> No
             KEDGE_NO_WAY_BACK="no previous release is there",
         )  # fmt: skip
     assert {line.split()[1] for line in (tmp_path / "calls").read_text().splitlines()} == {
-        "kedge_previous_release"
+        "kedge_lease",
+        "kedge_previous_release",
     }
 
 
@@ -183,7 +184,18 @@ def test_packages_that_are_asked_for_are_updated_between_stop_and_boot(tmp_path:
     )
     lines = (tmp_path / "calls").read_text().splitlines()
     own = [line.split()[1] for line in lines if line.startswith("rest1 ")]
-    assert own == ["gate", "stopped", "setup", "apt", "apt", "apt", "ping", "kedge_instance", "gate"]
+    assert own == [
+        "kedge_lease",
+        "gate",
+        "stopped",
+        "setup",
+        "apt",
+        "apt",
+        "apt",
+        "ping",
+        "kedge_instance",
+        "gate",
+    ]
 
 
 @pytest.mark.slow
