@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterable, Sequence
-
-from ansible.module_utils.service_control import run
 
 #: What a message shows of the journal of an instance that failed.
 JOURNAL_LINES = 25
+#: How long it may take to answer; what it has is shown beside a message, which stands without it.
+ANSWER_SECONDS = 60
 
 
 def last_lines(unit: str) -> str:
@@ -31,7 +32,13 @@ def printed_by(invocation: str) -> str:
 
 
 def _journalctl(*asked: str) -> str:
-    return str(run("journalctl", *asked, "--no-pager").stdout)
+    command = ["journalctl", *asked, "--no-pager"]
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=ANSWER_SECONDS
+        ).stdout
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return ""
 
 
 def missing_step(printed: str, steps: Iterable[Sequence[str]]) -> str | None:
