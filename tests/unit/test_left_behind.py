@@ -285,7 +285,13 @@ def test_what_is_cleared_is_what_the_service_has_and_the_shared_only_with_the_la
         str(path.relative_to(tmp_path))
         for path in kedge_host_cleared.places(["kafka-rest"], ["kafka-rest"], tmp_path)
     }
-    assert last - names == {"opt/kedge", "var/lib/kedge/.release-key", "var/lib/kedge/.deployed.json"}
+    assert last - names == {
+        "opt/kedge",
+        *(
+            f"var/lib/kedge/{name}"
+            for name in (".release-key", ".deployed.json", ".lease.json", ".lease.lock")
+        ),
+    }
 
 
 def test_a_link_is_removed_and_what_it_leads_to_stays(tmp_path: Path) -> None:
