@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kedge.services.registry import SERVICES
+
 
 def planned_instances(plan: Mapping[str, Any], host: str, service: str) -> list[Mapping[str, Any]]:
     """Return the instances of a service on a host; none where the plan has none."""
@@ -86,11 +88,10 @@ def draining_balancers(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 def leased_services(plan: Mapping[str, Any], asked: Iterable[str] = ()) -> dict[str, list[str]]:
     """Return by host the services that a run holds: those that are asked for, or tags; without any, all.
 
-    Proxies and the balancers in front of them change together; topics and users are those of brokers.
+    A service is held as well by what changes with it, such as the balancers in front of proxies.
     """
-    also = {"kafka_rest": ["rest_balancer"], "rest_balancer": ["kafka_rest"], "topics": ["kafka_broker"],
-            "users": ["kafka_broker"], "rights": ["kafka_broker"]}  # fmt: skip
-    wanted = {each for name in asked for each in (name, *also.get(name, ()))}
+    tags = set(asked)
+    wanted = {service.name for service in SERVICES if tags & {service.name, *service.changes_with}}
     found = {
         host: sorted(services) for host, services in ((h, p["services"]) for h, p in plan["hosts"].items())
     }

@@ -200,6 +200,7 @@ class Service:
         drain: more of that, from the plan.
         archives: what it is installed from, by the variables of a host.
         restarted: its role restarts an instance, so verify.yml may do it under load.
+        changes_with: services and tags of deploy.yml by which it may be changed: a run of one holds it too.
         tuning: how the names of its rules begin that only tune it, which ``advice: stock`` leaves out.
         idle: why a restart of it says nothing about a load on these topics of a cluster, and how to mend
             that; None where it does.
@@ -225,6 +226,7 @@ class Service:
     drain: Callable[[PlannedInstances], tuple[Setting, ...]] | None = None
     archives: Callable[[Mapping[str, Any]], Iterable[Archive]] = _none
     restarted: bool = True
+    changes_with: tuple[str, ...] = ()
     tuning: tuple[str, ...] = ()
     idle: Callable[[Inventory, str, Sequence[str]], tuple[str, str] | None] = lambda *_: None
 

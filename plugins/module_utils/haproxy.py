@@ -78,17 +78,18 @@ def _rows(path: str) -> list[dict[str, str]]:
 
 
 def keep_down(path: str, backend: str) -> Path:
-    """Write which servers are down to where the process of a reload reads it; return the file.
+    """Write which servers are down or taken out to where the process of a reload reads it; return the file.
 
-    A process sends requests to a server until its first check has failed. Where none is up, nothing is
-    kept: the new configuration may ask in another way. What was taken out by hand is not kept either.
+    A process sends requests to a server until its first check has failed. Where none is up, none is kept
+    down: the new configuration may ask in another way. What somebody took out stays out.
     """
     found = servers(path, backend)
     up = any(row["status"].startswith("UP") for row in found.values())
     down = {name for name, row in found.items() if row["status"].startswith("DOWN") and up}
+    kept = down | set(taken_out(path, backend))
     file = Path(path).with_name("down.state")
     # The folder is the balancer's, and so is the text: both may be of whoever runs as its user.
-    untrusted_folder.write(file, _state_of(ask(path, f"show servers state {backend}"), backend, down))
+    untrusted_folder.write(file, _state_of(ask(path, f"show servers state {backend}"), backend, kept))
     return file
 
 

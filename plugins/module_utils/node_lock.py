@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from ansible.module_utils import atomic_files
 
 ROOT = Path("/var/lib/kedge")
 POLL_SECONDS = 0.2
@@ -150,12 +151,8 @@ def _changing(root: Path) -> Iterator[dict[str, Lease]]:
         yield found
         if json.dumps(found) == before:
             return
-        new = root / f".lease.json.{os.getpid()}"
-        with new.open("w") as file:
-            file.write(json.dumps({"format": FORMAT, "leases": found}, indent=1, sort_keys=True) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(root / ".lease.json")
+        text = json.dumps({"format": FORMAT, "leases": found}, indent=1, sort_keys=True)
+        atomic_files.write(root / ".lease.json", f"{text}\n")
 
 
 def said(lease: Lease) -> str:

@@ -13,7 +13,7 @@ import pytest
 from ansible.module_utils import releases
 
 from kedge.services.planning import make_plan
-from plugins.module_utils.haproxy import keep_down, servers
+from plugins.module_utils.haproxy import keep_down, servers, taken_out
 from plugins.module_utils.haproxy_trial import refusal, unseen
 from plugins.modules import kedge_instance
 from tests.awaiting import await_that
@@ -185,6 +185,20 @@ def test_a_reload_keeps_nothing_where_no_server_is_up(site: Site) -> None:
     with running(site.text(site.release("same", balancer())), site.port, site.folder) as found:
         await_that(lambda: not any(s.startswith("UP") for s in found.statuses().values()), "none is up")
         assert "rest1:" not in keep_down(str(found.socket), "rest").read_text()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("state", ["drain", "maint"])
+def test_a_reload_leaves_a_server_out_that_somebody_took_out(site: Site, state: str) -> None:
+    text = site.text(site.release("same", balancer()))
+    with running(text, site.port, site.folder) as found:
+        await_that(lambda: all_up(found), "both are up")
+        found.ask(f"set server rest/rest1:8083 state {state}")
+        found.reload(text)
+        assert taken_out(str(found.socket), "rest") == {"rest1:8083": state}
+        served = site.proxies[1].served
+        assert {httpx.post(f"http://127.0.0.1:{site.port}/topics/t", json={}).status_code for _ in range(4)} == {200}
+        assert site.proxies[1].served == served
 
 
 class Balancer:

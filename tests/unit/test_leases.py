@@ -98,6 +98,7 @@ def started(folder: Path, *more: str, name: str = "deploy.yml") -> subprocess.Po
     )  # fmt: skip
 
 
+@pytest.mark.process
 def test_a_second_playbook_is_refused_until_the_first_has_ended_however_it_ends(tmp_path: Path) -> None:
     with started(tmp_path) as first:
         await_that(

@@ -33,4 +33,5 @@ REST_BALANCER: Final = Service(
         ),
     ),
     drain=drain_settings,
+    changes_with=(REST,),
 )

@@ -66,6 +66,7 @@ KAFKA_BROKER: Final = Service(
     java=_java,
     ports=Ports(f"{SERVICE}_port", others=_controller_ports),
     memory=f"{SERVICE}_heap_mib",
+    changes_with=("topics", "users", "rights"),
     kernel_of=_maps,
     away=lambda *_: Away(
         1,

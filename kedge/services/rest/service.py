@@ -97,6 +97,7 @@ KAFKA_REST: Final = Service(
         *GROUPS_BACK,
     ),
     archives=_archives,
+    changes_with=("rest_balancer",),
     tuning=(
         "jetty.",
         "rest.consumer.",
