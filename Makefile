@@ -13,8 +13,8 @@ SET_UP_TESTS = $(SET_UP) --fleet-if-possible
 SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
 .PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down check lint lint-code \
-	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow test-rest test-all test-long fuzz bench bench-clients release clean \
-	distclean
+	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow \
+	fast test-loopback test-nodes test-rest test-all test-long fuzz bench bench-clients release clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,17 +84,30 @@ lint-playbooks:
 	$(RUN) yamllint --strict .
 	$(RUN) ansible-lint --offline -q
 
-test: test-fast test-java test-proxy test-demo ## what a change must pass: from lint to one deployment, audited
+# What only computes gives way to what waits beside it for containers, brokers and proxies.
+LOW := nice -n 10
+
+# Two things side by side, after their set-up, which is not. The demo judges rates: alone. Maven builds what tests unpack.
+test: ## what a change must pass: from lint to one deployment, audited
+	@$(PYTHON) -m kedge.setup lint
+	@$(PYTHON) -m kedge.setup test-fast
+	@$(PYTHON) -m kedge.setup test-proxy --fleet-if-possible
+	@$(MAKE) --no-print-directory -j 2 lint test-java
+	@$(MAKE) --no-print-directory -j 2 fast test-proxy
+	@$(MAKE) --no-print-directory test-demo
 
 test-all: test test-rest ## that, and all other scenarios, fleets, brokers, and a machine that has nothing
 
 test-fast: lint ## lint, unit, Spark and render tests
 	$(SET_UP)
-	$(RUN) python -m pytest -n 2 -m "not fleet and not kafka and not bare and not slow and not long"
+	@$(MAKE) --no-print-directory fast
+
+fast:
+	$(RUN) $(LOW) python -m pytest -n 2 -m "not fleet and not kafka and not bare and not slow and not long"
 
 test-slow: ## searches over many inputs, and playbooks played on stubs of hosts
 	$(SET_UP)
-	$(RUN) python -m pytest -n 2 -m "slow and not long"
+	$(RUN) $(LOW) python -m pytest -n 2 -m "slow and not long"
 
 test-java: ## build the sandbox proxy and the sample application with their own tests
 	$(SET_UP)
@@ -122,12 +135,19 @@ test-bare: ## set-up on a Debian that has nothing
 	$(SET_UP_TESTS)
 	$(RUN) python -m pytest -v -m bare
 
-# A machine that sets itself up waits for the network, brokers for their time-outs: side by side. Set-up is not.
+# A machine that sets itself up waits for the network, brokers for their time-outs, nodes for systemd.
 test-rest: ## what test-all adds to test
 	@$(PYTHON) -m kedge.setup test-kafka
-	@$(PYTHON) -m kedge.setup test-bare --fleet-if-possible
-	@$(MAKE) --no-print-directory -j 2 test-kafka test-bare
+	@$(PYTHON) -m kedge.setup test-slow
+	@$(PYTHON) -m kedge.setup test-fleet --fleet-if-possible
+	@$(MAKE) --no-print-directory -j 2 test-loopback test-nodes
+
+test-loopback:
+	@$(MAKE) --no-print-directory test-kafka
 	@$(MAKE) --no-print-directory test-slow
+
+test-nodes:
+	@$(MAKE) --no-print-directory test-bare
 	@$(MAKE) --no-print-directory test-fleet
 
 test-long: ## what takes minutes or a quiet machine: mirrors' faults, benches, secured and killed hosts
