@@ -197,7 +197,9 @@ def test_a_reload_leaves_a_server_out_that_somebody_took_out(site: Site, state: 
         found.reload(text)
         assert taken_out(str(found.socket), "rest") == {"rest1:8083": state}
         served = site.proxies[1].served
-        assert {httpx.post(f"http://127.0.0.1:{site.port}/topics/t", json={}).status_code for _ in range(4)} == {200}
+        assert {
+            httpx.post(f"http://127.0.0.1:{site.port}/topics/t", json={}).status_code for _ in range(4)
+        } == {200}
         assert site.proxies[1].served == served
 
 
