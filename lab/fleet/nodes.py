@@ -29,8 +29,8 @@ NODE_MB = 500  # what a node with a broker writes in a demo
 # pid_max, 32768 by default, and then cannot raise it again where the machine withholds CAP_SYS_RESOURCE.
 MOST_FILES, MOST_PROCESSES = 1_048_576, 32_768
 #: Without systemd, podman's containers have one share of the CPU together, as much as each session of the
-#: machine (sched_autogroup). A fleet is several machines: beside ten busy sessions a proxy took 60 s to start,
-#: and 6 with eight shares.
+#: machine (sched_autogroup). A fleet is several machines: beside ten busy sessions a proxy took 60 s to
+#: start, and 6 with eight shares.
 CPU_SHARES = {
     Path("/sys/fs/cgroup/cpu/libpod_parent/cpu.shares"): 8 * 1024,
     Path("/sys/fs/cgroup/libpod_parent/cpu.weight"): 8 * 100,
