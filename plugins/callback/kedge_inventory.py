@@ -1,4 +1,4 @@
-"""Looks at what a playbook is given, before its first play: variables and ``--limit``."""
+"""Looks at what a playbook is given, before its first play: variables and ``--limit``; prints it plainly."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ name: kedge_inventory
 type: notification
 short_description: Name the file of variables that Ansible cannot read, and stop at a limit without localhost
 description:
+  - What Ansible prints of hosts (results, differences, warnings) drives no terminal. A character that
+    is not printable is shown as its escape; colours of Ansible's own stay.
   - The run of the playbook gets an id, by which it is known who drained a server of a balancer.
   - Before the first play, the files of C(group_vars) and C(host_vars) are parsed; one that Ansible
     cannot read is an error with its file, line and column, and Ansible then stops by itself.
@@ -21,6 +23,7 @@ EXAMPLES = r"""
 #   callbacks_enabled = kedge_inventory
 """
 
+import re
 from typing import Any
 
 from ansible import context
@@ -28,7 +31,11 @@ from ansible.inventory.manager import split_host_pattern
 from ansible.plugins.callback import CallbackBase
 
 from kedge.deploy.playbook_run import begin
+from kedge.evidence.printable import plain_lines
 from kedge.plan.inventory.yaml_files import AnsibleStopsError, check_variables, inventories
+
+#: What Ansible colours its lines with: no sequence that hides text or moves the cursor.
+_COLOUR = re.compile(r"(\x1b\[(?:0|[01];3[0-7]|38;5;[0-9]{1,3})m)")
 
 
 class CallbackModule(CallbackBase):
@@ -42,6 +49,7 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_start(self, playbook: Any) -> None:
         """Look at the variables of every source of the inventory, and at the limit."""
         begin(playbook._file_name)
+        print_plainly(self._display)
         for path in inventories(context.CLIARGS.get("inventory") or ()):
             try:
                 check_variables(path)
@@ -57,6 +65,17 @@ class CallbackModule(CallbackBase):
             )
             # Of any other exception, Ansible says that the plugin failed, and older ones go on.
             raise SystemExit(1)
+
+
+def print_plainly(display: Any) -> None:
+    """Have a display show what is not printable as its escape: hosts say what they like."""
+    show = display.display
+
+    def shown(msg: str, *args: Any, **options: Any) -> None:
+        parts = _COLOUR.split(msg.replace("\r\n", "\n"))
+        show("".join(part if n % 2 else plain_lines(part) for n, part in enumerate(parts)), *args, **options)
+
+    display.display = shown
 
 
 def _needs_localhost(play: Any) -> bool:
