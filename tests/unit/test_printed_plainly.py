@@ -35,9 +35,15 @@ def test_results_differences_and_warnings_drive_no_terminal(tmp_path: Path) -> N
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "hostile.py").write_text(MODULE)
     (tmp_path / "play.yml").write_text(PLAYBOOK)
+    options = ["-e", f"ansible_python_interpreter={sys.executable}", "-c", "local", "--diff", "-v"]
     done = subprocess.run(
-        [Path(sys.executable).with_name("ansible-playbook"), "-i", "localhost,", "-c", "local", "--diff", "-v"]
-        + ["-e", f"ansible_python_interpreter={sys.executable}", str(tmp_path / "play.yml")],
+        [
+            Path(sys.executable).with_name("ansible-playbook"),
+            "-i",
+            "localhost,",
+            *options,
+            tmp_path / "play.yml",
+        ],
         cwd=ROOT,
         env=os.environ | {"ANSIBLE_FORCE_COLOR": "1", "ANSIBLE_LIBRARY": str(tmp_path / "library")},
         capture_output=True,
