@@ -199,3 +199,65 @@ def test_trials_without_a_level_to_judge_by_say_which_one_is_missing_in_a_line()
     assert "service_levels.latency.rest.ack_p99_ms is missing" in " ".join(message.split())
     # Not behind all the settings that the command was given.
     assert len(message) < 1000
+
+
+LOCAL = """
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks: [{ansible.builtin.ping: {}}]
+- hosts: rest1
+  gather_facts: false
+  tasks: [{ansible.builtin.ping: {}, delegate_to: localhost}]
+"""
+
+
+def test_the_control_machine_is_worked_on_as_itself_whatever_the_inventory_says(
+    inventory: Path, tmp_path: Path
+) -> None:
+    """Many inventories have a line of localhost, or ``ansible_become`` for all."""
+    line = "all:\n  hosts:\n    localhost: {ansible_connection: ssh, ansible_python_interpreter: /nowhere/python3}"
+    text = INVENTORY.replace("all:", line, 1)
+    inventory.write_text(f"{text}    ansible_become: true\n    ansible_become_exe: /nowhere/sudo\n")
+    (tmp_path / "local.yml").write_text(LOCAL)
+    done = play(inventory, playbook=str(tmp_path / "local.yml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("playbook", "arguments", "said"),
+    [
+        (
+            "deploy.yml",
+            ("--tags", "kafka_rest,bogus"),
+            "deploy.yml has no tag bogus. No host was touched. It has host_tuning,",
+        ),
+        (
+            "verify.yml",
+            ("--tags", "state"),
+            "verify.yml has no tag state. No host was touched. Run it without:",
+        ),
+        (
+            "rolling_restart.yml",
+            ("--tags", "kafka_rest"),
+            "rolling_restart.yml has no tag kafka_rest. No host was",
+        ),
+        (
+            "verify.yml",
+            ("--check",),
+            "verify.yml has no check mode. Nothing was sent and nothing was restarted.",
+        ),
+    ],
+)
+def test_what_would_do_nothing_and_end_well_is_refused(
+    inventory: Path, playbook: str, arguments: tuple[str, ...], said: str
+) -> None:
+    done = play(inventory, *arguments, playbook=playbook)
+    assert done.returncode, done.stdout
+    assert said in " ".join((done.stdout + done.stderr).split())
+
+
+def test_tags_that_a_playbook_has_are_taken(inventory: Path) -> None:
+    tags = "topics,kafka_rest,rest_balancer,untagged,all"
+    done = play(inventory, "--tags", tags, "--list-tasks", playbook="deploy.yml")
+    assert "has no tag" not in done.stdout + done.stderr

@@ -136,6 +136,20 @@ def test_a_certificate_whose_chain_leads_to_the_ca_is_nothing_to_tell_of(tmp_pat
     assert told(certificate, key, ca=ca) == []
 
 
+def test_a_bundle_of_authorities_is_refused_only_when_none_is_valid(tmp_path: Path) -> None:
+    """As /etc/ssl/certs/ca-certificates.crt has them: some have expired."""
+    old, _ = make_pair(tmp_path, "old", days=-3)
+    ca, _ = make_pair(tmp_path, "ca")
+    by_old, by_ca = (make_pair(tmp_path, f"by-{one.stem}", signer=one) for one in (old, ca))
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_bytes(old.read_bytes() + ca.read_bytes())
+    some = f"1 of the 2 authorities in {bundle} have expired or are not valid yet: nothing that they signed is trusted"
+    assert told(*by_ca, ca=bundle) == [("note", some)]
+    unsigned = f"certificate {by_old[0]} is not signed by the CA in {bundle}"
+    assert sorted(told(*by_old, ca=bundle)) == [("error", unsigned), ("note", some)]
+    assert told(*by_old, ca=old) == [("error", f"certificate {old} expired on 2026-05-29")]
+
+
 def test_a_certificate_of_another_ca_is_an_error(tmp_path: Path) -> None:
     ca, _ = make_pair(tmp_path, "ca")
     other, _ = make_pair(tmp_path, "other")

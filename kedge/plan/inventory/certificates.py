@@ -116,7 +116,8 @@ def _of_instance(
         yield from _look(where, parts, now, read)
     for authority, listener in _AUTHORITIES.items():
         if authority in files and listener in files:
-            yield from _signed(where, files[listener]["certificate"], files[authority]["certificate"], read)
+            certificate, trusted = files[listener]["certificate"], files[authority]["certificate"]
+            yield from _signed(where, certificate, trusted, now, read)
     for listener in _AUTHORITIES.values():
         if listener in files:
             certificate = files[listener]["certificate"]
@@ -128,9 +129,13 @@ def _of_instance(
         yield from _known_broker(where, files[_BROKER]["certificate"], instance.value("super.users"), read)
 
 
-def _signed(where: str, path: Path, authority: Path, read: _Read) -> Iterator[Finding]:
+def _signed(
+    where: str, path: Path, authority: Path, now: datetime.datetime, read: _Read
+) -> Iterator[Finding]:
     """Find a certificate that no client would take, because it trusts another CA."""
-    chain, trusted = _certificates(path, read), _certificates(authority, read)
+    chain, authorities = _certificates(path, read), _certificates(authority, read)
+    # Where none is valid, that is the finding.
+    trusted = [one for one in authorities if _valid(one, now)] or authorities
     if not chain or not trusted:
         return  # what cannot be read has a finding of its own
     whole = all(_issued(one, by) for one, by in itertools.pairwise(chain))
@@ -259,7 +264,8 @@ def _look(where: str, parts: Mapping[str, Path], now: datetime.datetime, read: _
                 where, f"{path} holds no certificate in PEM format", "write it as PEM, its chain after it"
             )
         else:
-            yield from _dates(where, path, chain, now)
+            bundle = "key" not in parts and any(_valid(one, now) for one in chain)
+            yield from (_authorities if bundle else _dates)(where, path, chain, now)
     if path := parts.get("key"):
         try:
             key = load_pem_private_key(read(path), None).public_key()
@@ -293,6 +299,23 @@ def _dates(
         elif ends - now < SOON:
             message = f"certificate {path} expires on {ends:%Y-%m-%d}, in {(ends - now).days} days"
             yield Finding("warning", "certificates", where, message, "renew it")
+
+
+def _authorities(
+    where: str, path: Path, bundle: Sequence[x509.Certificate], now: datetime.datetime
+) -> Iterable[Finding]:
+    """Note what a bundle of authorities, as a distribution has one, holds in vain: it serves all the same."""
+    valid = [one for one in bundle if _valid(one, now)]
+    if len(valid) < len(bundle):
+        over = f"{len(bundle) - len(valid)} of the {len(bundle)} authorities in {path}"
+        message = f"{over} have expired or are not valid yet: nothing that they signed is trusted"
+        yield Finding("note", "certificates", where, message, "")
+    if all(one.not_valid_after_utc - now < SOON for one in valid):
+        yield from _dates(where, path, valid, now)
+
+
+def _valid(certificate: x509.Certificate, now: datetime.datetime) -> bool:
+    return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
 
 
 def _bytes(key: PublicKeyTypes) -> bytes:
