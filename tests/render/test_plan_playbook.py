@@ -233,11 +233,6 @@ def test_the_control_machine_is_worked_on_as_itself_whatever_the_inventory_says(
             "deploy.yml has no tag bogus. No host was touched. It has host_tuning,",
         ),
         (
-            "verify.yml",
-            ("--tags", "state"),
-            "verify.yml has no tag state. No host was touched. Run it without:",
-        ),
-        (
             "rolling_restart.yml",
             ("--tags", "kafka_rest"),
             "rolling_restart.yml has no tag kafka_rest. No host was",
