@@ -252,3 +252,14 @@ def test_extra_variables_that_cannot_be_read_are_one_line(
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert said.replace("@broken", f"@{tmp_path}/broken") in done.stderr
+
+
+def test_files_beside_an_inventory_in_its_folder_are_no_inventories(tmp_path: Path) -> None:
+    """As docs/rest_security.md has them, and where people put them."""
+    (tmp_path / "hosts.yml").write_text(REST)
+    (tmp_path / "files").mkdir()
+    for name in ("files/ca.pem", "files/rest1.key", "files/notes", "ca.srl", "keys.jks"):
+        (tmp_path / name).write_text("4A0BFF1E\n")
+    done = run("-i", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4A0BFF1E" not in done.stdout + done.stderr
