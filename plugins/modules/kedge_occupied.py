@@ -9,6 +9,7 @@ short_description: Find what of somebody else's is in the way on a host
 description:
   - Whose process holds a planned port, and whether a process of the same kind runs that Kedge did not start.
   - Whether a unit, a folder of an instance or a user is there that is not Kedge's. Reads only.
+  - Whether the host has fewer cores or less memory than the inventory says.
 options:
   services:
     type: list
@@ -23,6 +24,11 @@ options:
     elements: str
     default: []
     description: Proxies and mirrors of somebody else's that stay, by unit or argument of the command line.
+  cores:
+    type: float
+    default: 0
+    description: What the inventory says that the host has; 0 where it says nothing.
+  memory_mib: {type: int, default: 0, description: "The same of its memory."}
 author: Kedge
 """
 
@@ -40,6 +46,11 @@ EXAMPLES = r"""
 RETURN = r"""
 occupied:
   description: What is in the way, a line each; none where nothing is.
+  returned: success
+  type: list
+  elements: str
+lacks:
+  description: What the host has less of than the inventory says, a line each; none where nothing is.
   returned: success
   type: list
   elements: str
@@ -70,6 +81,8 @@ ETC = Path("/etc")
 UNITS = (Path("/etc/systemd/system"), Path("/usr/lib/systemd/system"), Path("/lib/systemd/system"))
 #: Shells of users that nobody logs in as.
 NO_LOGIN = ("/usr/sbin/nologin", "/sbin/nologin", "/bin/false", "/usr/bin/false")
+#: The share of a machine's memory that firmware and kernel keep: MemTotal is without it.
+KEPT = 0.1
 
 
 def ours() -> list[str]:
@@ -145,18 +158,33 @@ def _user(name: str, unit: str) -> Iterator[str]:
         yield f"the user {name} is there with the shell {entry.pw_shell}, and is not Kedge's"
 
 
+def lacks(cores: float, memory_mib: int, meminfo: Path = Path("/proc/meminfo")) -> Iterator[str]:
+    """Yield what the host has less of than the inventory says."""
+    has = os.cpu_count() or 0
+    if has and cores > has:
+        yield f"host_cores is {cores:g}, and the host has {has}"
+    kib = next(
+        (int(line.split()[1]) for line in meminfo.read_text().splitlines() if line.startswith("MemTotal:")), 0
+    )
+    if kib and memory_mib * (1 - KEPT) > kib / 1024:
+        yield f"host_memory_mib is {memory_mib}, and the host has {kib // 1024}"
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "services": {"type": "list", "elements": "dict", "required": True},
             "known": {"type": "list", "elements": "str", "default": []},
+            "cores": {"type": "float", "default": 0},
+            "memory_mib": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
     )
     known, stays = ours(), module.params["known"]
     found = [line for service in module.params["services"] for line in in_the_way(service, known, stays)]
-    module.exit_json(changed=False, occupied=list(dict.fromkeys(found)))
+    less = list(lacks(module.params["cores"], module.params["memory_mib"]))
+    module.exit_json(changed=False, occupied=list(dict.fromkeys(found)), lacks=less)
 
 
 if __name__ == "__main__":

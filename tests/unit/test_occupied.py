@@ -288,6 +288,38 @@ def test_the_role_stops_before_the_first_change_and_says_whose_port_it_is(
     assert (said in done.stdout.replace("\n", " ")) is held, done.stdout
 
 
+@pytest.mark.parametrize(
+    ("cores", "memory_mib", "said"),
+    [
+        (0, 0, []),
+        (4, 32768, []),
+        (4.5, 32768, ["host_cores is 4.5, and the host has 4"]),
+        (
+            64,
+            262144,
+            ["host_cores is 64, and the host has 4", "host_memory_mib is 262144, and the host has 31843"],
+        ),
+    ],
+)
+def test_a_plan_for_a_larger_host_is_found(
+    cores: float, memory_mib: int, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine of 32 GiB shows less: its kernel keeps some."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    (tmp_path / "meminfo").write_text("MemTotal:       32607500 kB\nMemFree: 1 kB\n")
+    assert list(kedge_occupied.lacks(cores, memory_mib, tmp_path / "meminfo")) == said
+
+
+def test_the_role_stops_where_the_plan_is_for_a_larger_host(tmp_path: Path) -> None:
+    instances: list[dict[str, Any]] = [{"name": "8082", "port": None, "settings": []}]
+    plan = {"hosts": {"here": {"services": {"rest_balancer": {"instances": instances}}}}}
+    hosts = {"localhost": {"plan_made": {"plan": plan}}, "here": {"host_cores": 5000}}
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    play = {"hosts": "here", "gather_facts": False, "roles": [{"role": "occupied"}]}
+    done = play_here(tmp_path, [play], {"all": {"hosts": hosts, "vars": variables}})
+    assert done.returncode and "here: host_cores is 5000, and the host has" in done.stdout.replace("\n", " ")
+
+
 def test_what_a_host_takes_follows_from_its_plan() -> None:
     (taken,) = occupying(make_plan(rest()).to_json(), "rest1")
     assert (taken["unit"], taken["user"]) == ("kafka-rest", "kafka-rest")
