@@ -110,7 +110,11 @@ SCENARIOS: dict[str, Callable[[Deployed], Any]] = {
 
 
 @pytest.mark.parametrize("then", ["forwards", "back", "a release that fails"])
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    "scenario",
+    # 300 s for all of them: those of a deploy and its way back are for each change, the others for the night.
+    [pytest.param(one, marks=pytest.mark.long if n > 1 else ()) for n, one in enumerate(SCENARIOS)],
+)
 def test_a_deploy_after_a_kill_at_any_step_serves_what_is_planned(
     scenario: str, then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
