@@ -147,6 +147,12 @@ def replication_drift(plan: dict[str, dict[str, str]], copies: dict[str, int]) -
 
 def too_many_copies(plan: dict[str, dict[str, str]], changes: dict[str, Any], brokers: int) -> list[str]:
     """Return a line for each topic to be created with more copies than there are brokers."""
+    if not brokers:
+        return (
+            ["the cluster has no broker registered at the moment: see that its brokers run"]
+            if changes
+            else []
+        )
     return [
         f"{name} is to have {plan[name]['replication.factor']} copies, and the cluster has {brokers} "
         f"broker{'s' * (brokers != 1)}: set its replication to {brokers} or less, or add brokers"

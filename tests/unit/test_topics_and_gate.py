@@ -59,6 +59,9 @@ def test_more_copies_than_brokers_are_refused_beforehand() -> None:
     (line,) = too_many_copies(wide, create, 1)
     assert line.startswith("t is to have 3 copies, and the cluster has 1 broker: set its replication to 1")
     assert too_many_copies(wide, {"t": {"grow": [1, 6]}}, 1) == []
+    assert too_many_copies(wide, {}, 0) == []
+    (line,) = too_many_copies(wide, create, 0)
+    assert "no broker registered" in line
 
 
 @pytest.mark.parametrize("state", ["PREPARING_REBALANCING", "COMPLETING_REBALANCING", "UNKNOWN", "DEAD"])
