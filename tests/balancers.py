@@ -153,7 +153,7 @@ def placed(text: str, ports: Mapping[str, int], port: int, folder: Path) -> str:
         text, times = re.subn(rf"( server {server}) \S+", rf"\1 127.0.0.1:{at}", text)
         assert times == 2, server
         text = re.sub(rf"( server {server} \S+ id \d+) port \d+", rf"\1 port {at}", text)
-    text = re.sub(r"bind lb1:\d+", f"bind 127.0.0.1:{port}", text)
+    text = re.sub(r"bind 0\.0\.0\.0:\d+", f"bind 127.0.0.1:{port}", text)
     text = text.replace("\n    log /dev/log local0 notice", "")
     return text.replace("/run/rest-balancer/haproxy/", f"{folder}/")
 

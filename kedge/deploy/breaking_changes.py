@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from kedge.deploy.planned import flow_of
 from kedge.evidence.printable import plain
+from kedge.services.balancer.security import ANY
 from kedge.services.rest.distribution import LISTENER
 
 #: What may be allowed by name -> what clients have to do first.
@@ -205,7 +206,8 @@ def _spoken(settings: Mapping[str, str]) -> str:
 def _of_balancer(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
     before, after = texts.get("haproxy.cfg", ("", ""))
     was, is_ = _BIND.search(before), _BIND.search(after)
-    if was and is_ and was["at"] != is_["at"]:
+    # All addresses are the former one too.
+    if was and is_ and is_["at"] not in (was["at"], f"{ANY}:{was['at'].rpartition(':')[2]}"):
         yield "balancer_port", f"listens on {is_['at']} in place of {was['at']}"
     if was and is_ and (" ssl " in was["options"]) != (" ssl " in is_["options"]):
         yield (

@@ -10,6 +10,7 @@ _FIRST: Final = "0.1.0"
 #: Rules that a later release brought, changed or took away, with the last release that did; CHANGELOG.md
 #: names each under that release.
 CHANGED: Final[Mapping[str, str]] = {
+    "balancer.bind": "0.2.0",
     "balancer.health": "0.2.0",
     "broker.cluster": "0.2.0",
     "rest.consumer.pause": "0.2.0",

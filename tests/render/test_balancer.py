@@ -108,7 +108,7 @@ def running_balancer(proxies: list[Proxy], tmp_path: Path, mode: str) -> Iterato
     for proxy, server in zip(proxies, servers, strict=True):
         text, times = re.subn(rf"( server {server}) \S+", rf"\1 127.0.0.1:{proxy.server_port}", text)
         assert times == 2
-    text = re.sub(r"bind lb1:\d+", f"bind 127.0.0.1:{port}", text)
+    text = re.sub(r"bind 0\.0\.0\.0:\d+", f"bind 127.0.0.1:{port}", text)
     text = text.replace("\n    log /dev/log local0 notice", "")
     runtime = tmp_path / "admin.sock"
     text = text.replace("/run/rest-balancer/haproxy/", f"{tmp_path}/")

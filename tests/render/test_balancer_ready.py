@@ -65,8 +65,8 @@ class Site:
     def complaint(self, password: str = ANNA["anna"], **more: Any) -> str | None:
         """Return what a deploy would complain of."""
         probe = balancer_probe(self.planned, str(self.folder / "admin.sock"), changing=False) | more
-        assert probe["front"].endswith("://lb1:8080")
-        probe["front"] = probe["front"].replace("lb1:8080", f"127.0.0.1:{self.port}")
+        assert probe["front"].endswith("://127.0.0.1:8080")
+        probe["front"] = probe["front"].replace("127.0.0.1:8080", f"127.0.0.1:{self.port}")
         if "ca" in probe:
             probe["ca"] = probe["ca"].replace(FOLDER, str(self.folder))
         if "login" in probe:

@@ -261,6 +261,23 @@ def test_an_address_that_moves_is_what_clients_are_told_and_is_listened_for() ->
     assert "192.0.2.10:8080" in proxy.value("advertised.listeners")
 
 
+@pytest.mark.parametrize(
+    ("more", "bound"),
+    [
+        ({}, "0.0.0.0:8080"),
+        ({"ansible_host": "balancer.example.net"}, "0.0.0.0:8080"),
+        ({"ansible_host": "10.0.0.9"}, "10.0.0.9:8080"),
+        ({"ansible_host": "203.0.113.9", "rest_balancer_bind_address": "10.0.0.9"}, "10.0.0.9:8080"),
+    ],
+)
+def test_a_balancer_listens_where_clients_reach_it(more: dict[str, str], bound: str) -> None:
+    """Debian has the own name of a host at 127.0.1.1, and an address behind NAT cannot be bound."""
+    inventory = rest(1, groups={"rest_balancer": ("lb1",)})
+    inventory.hosts["lb1"].update(more)  # type: ignore[attr-defined] # a dict
+    (balancer,) = make_plan(inventory).services["lb1"]["rest_balancer"]
+    assert balancer.value("bind") == bound
+
+
 def test_a_home_that_is_forgotten_before_its_consumer_is_gone_is_a_warning() -> None:
     inventory = rest(
         1,

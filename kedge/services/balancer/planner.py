@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import zlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -120,13 +121,25 @@ def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:
     asked = "what clients ask for: an instance may refuse another host than its certificate names"
     host = Choice(f"[{name}]:{port}" if ":" in name else told.value, asked, _REST_UTILS, "derived")
     sheet.put(FILE, "check host", "balancer.health", host)
-    because = f"on all addresses, for {address} is one that moves" if address else told.because
-    sheet.put(
-        FILE,
-        "bind",
-        "balancer.bind",
-        Choice(f"{ANY if address else own}:{port}", because, _GUIDE, "derived"),
-    )
+    bound, because = own, told.because
+    if variables.bind_address:
+        bound, because = variables.bind_address, f"{SERVICE}_bind_address"
+    elif address:
+        bound, because = ANY, f"on all addresses, for {address} is one that moves"
+    elif not _is_address(own):
+        bound, because = (
+            ANY,
+            f"on all addresses: the host itself may know {own} as one of loopback (127.0.1.1)",
+        )
+    sheet.put(FILE, "bind", "balancer.bind", Choice(f"{bound}:{port}", because, _GUIDE, "derived"))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _unlike(inventory: Inventory) -> list[Finding]:

@@ -149,12 +149,15 @@ def _settings(
         because = "rack of its host: the copies of a partition are spread over racks"
         put("broker.rack", "rack", rack, because, _RACKS)
     protocol = security.protocol if security else "PLAINTEXT"
-    own = f"{protocol}://{address}:{variables.port}"
+    own, bound = f"{protocol}://{address}:{variables.port}", variables.bind_address or address
+    listener = f"{protocol}://{bound}:{variables.port}"
     put(
         "listeners",
         "listeners",
-        f"{own},CONTROLLER://{address}:{_CONTROLLER_PORT}" if variables.controller else own,
-        "bound to the address that other machines use, and to no other",
+        f"{listener},CONTROLLER://{bound}:{_CONTROLLER_PORT}" if variables.controller else listener,
+        "bound to kafka_broker_bind_address"
+        if variables.bind_address
+        else "bound to the address that other machines use, and to no other",
     )
     put(
         "advertised.listeners",

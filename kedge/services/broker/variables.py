@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kedge.plan.inventory.security import KeyPair
-from kedge.plan.variables import DefaultRule, HeapMib, Port, Positive, Scalar, Strict
+from kedge.plan.inventory.security import KeyPair, Name
+from kedge.plan.variables import DefaultRule, HeapMib, Port, Positive, Scalar, Since, Strict
 
 
 class KafkaBroker(Strict):
@@ -25,6 +25,8 @@ class KafkaBroker(Strict):
     """How long a broker may take to stop before it is killed."""
     port: Port = 9092
     """Port for clients; controllers listen on port 9093."""
+    bind_address: Annotated[Name | None, Since("0.2.0")] = None
+    """Address at which the broker and its controller listen; by default that which other machines use."""
     tls: KeyPair | None = None
     """Certificate and key of the broker; required if the cluster's security.protocol has TLS."""
     certificate_name: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9._-]+$")] = None
