@@ -18,7 +18,7 @@ from kedge.evidence.errors import EvidenceError
 from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import Digest, differing, digests, in_blocks
-from spark_checks.engine.facts import delivery_blocks, of_run, record_blocks, to_groups
+from spark_checks.engine.facts import delivery_blocks, of_run, records_by, to_groups
 from spark_checks.engine.files import shown
 from spark_checks.engine.ordered_runs import code_of, runs
 from spark_checks.engine.readers import Evidence
@@ -107,7 +107,7 @@ def _digests(evidence: Evidence) -> tuple[dict[OffsetBlock, Digest], dict[Offset
     delivered = digests(delivery_blocks(evidence), [*_KEYS, "block"])
     expected: dict[OffsetBlock, Digest] = {}
     if evidence.has("records"):
-        of_load = record_blocks(evidence).filter(pc.field("producer").is_valid())
+        of_load = records_by(evidence, "topic", "partition", "place_block", "ours").filter(pc.field("ours"))
         for (topic, *place), one in digests(of_load, ["topic", "partition", "place_block"], "place_").items():
             for name, group in evidence.run.groups.items():
                 if topic in group.topics:

@@ -139,3 +139,23 @@ def shuffled(spark: SparkSession) -> Iterator[Counted]:
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = {stage for job in jobs if job for stage in job.stageIds}
     found.value = sum(store.lastStageAttempt(stage).shuffleWriteRecords() for stage in stages)
+
+
+@contextmanager
+def collecting(spark: SparkSession, most: str) -> Iterator[None]:
+    """Refuse jobs meanwhile that bring more than this to the driver."""
+    conf = spark.sparkContext._jsc.sc().conf()
+    before = conf.get("spark.driver.maxResultSize", "1g")
+    conf.set("spark.driver.maxResultSize", most)
+    try:
+        yield
+    finally:
+        conf.set("spark.driver.maxResultSize", before)
+
+
+def many(spark: SparkSession, table: str, row: Row, count: int, **columns: str) -> DataFrame:
+    """Rows as this one, but for columns that are an expression of their number ``n``."""
+    numbered = frame(spark, table, [row]).drop(*columns).crossJoin(spark.range(0, count, 1, 2).toDF("n"))
+    kinds = {field.name: field.dataType.simpleString() for field in TABLES[table]}
+    made = (f"cast({how} as {kinds[name]}) as {name}" for name, how in columns.items())
+    return numbered.selectExpr("*", *made).select(*kinds)
