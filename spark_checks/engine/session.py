@@ -122,7 +122,7 @@ def _launch(always: Mapping[str, str], log: Path | None, quick: bool) -> None:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()
         return
-    theirs = _configured()
+    theirs = configured()
     local = (always.get("spark.master") or theirs.get("spark.master", "local")).startswith("local")
     if local and "PYSPARK_SUBMIT_ARGS" not in os.environ:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -143,12 +143,12 @@ def _launch(always: Mapping[str, str], log: Path | None, quick: bool) -> None:
     SparkContext._ensure_initialized(gateway=gateway)
 
 
-def _configured() -> dict[str, str]:
+def configured() -> dict[str, str]:
     """Return what spark-defaults.conf sets."""
     folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))  # type: ignore[no-untyped-call]
     file = folder / "spark-defaults.conf"
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else ()
-    pairs = (re.match(r"\s*([^\s=:#!]+)\s*[=:\s]\s*(.*)", line) for line in lines)
+    pairs = (re.match(r"\s*([^\s=:#!]+)\s*[=:\s]\s*(.*?)\s*$", line) for line in lines)
     return {pair[1]: pair[2] for pair in pairs if pair}
 
 

@@ -157,5 +157,5 @@ def many(spark: SparkSession, table: str, row: Row, count: int, **columns: str) 
     """Rows as this one, but for columns that are an expression of their number ``n``."""
     numbered = frame(spark, table, [row]).drop(*columns).crossJoin(spark.range(0, count, 1, 2).toDF("n"))
     kinds = {field.name: field.dataType.simpleString() for field in TABLES[table]}
-    made = (f"cast({how} as {kinds[name]}) as {name}" for name, how in columns.items())
+    made = (f"cast({how} as {kinds[name]}) as `{name}`" for name, how in columns.items())
     return numbered.selectExpr("*", *made).select(*kinds)

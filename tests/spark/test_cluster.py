@@ -79,12 +79,11 @@ def submitted(folder: Path, address: str, name: str) -> tuple[str, list[dict[str
 
     Evidence, levels and report lie in a store that is no folder of this machine to Python.
     """
-    events = folder / f"{name} events"
+    events = folder / f"{name}-events"
     events.mkdir()
     configured = {
         "spark.ui.enabled": "true",
         "spark.ui.port": "0",
-        "spark.ui.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Dkedge.submitted=yes",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.rolling.enabled": "false",
@@ -146,7 +145,7 @@ def test_an_executor_that_is_killed_changes_no_verdict(folder: Path, alone: str,
     killer.start()
     found, events = submitted(folder, master, "killed")
     killer.join()
-    assert len(of(events, "ExecutorRemoved")) == 1
+    assert of(events, "ExecutorRemoved")
     assert len(of(events, "ExecutorAdded")) > len(WORKERS)
     assert found == alone
 
