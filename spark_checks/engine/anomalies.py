@@ -44,7 +44,7 @@ def tally(found: DataFrame | Sequence[Mapping[str, Any]], order: Sequence[str]) 
     cached = found.is_cached
     found = found if cached else found.persist()
     times = F.sum("_times") if "_times" in found.columns else F.count(F.lit(1))
-    counts = dict(sorted(found.groupBy("kind").agg(times).collect()))
+    counts = {row[0]: int(row[1]) for row in sorted(found.groupBy("kind").agg(times).collect())}
     # A rank that is limited and nothing else: each task sorts its own rows, and passes on the few that may be
     # among the first.
     rank = F.row_number().over(Window.partitionBy("kind").orderBy(*order))
