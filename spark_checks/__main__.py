@@ -1,4 +1,4 @@
-"""``python -m spark_checks --evidence URI --slo FILE --out DIR [--master URL]``, and ``compare A B``."""
+"""``python -m spark_checks --evidence URI --slo URI --out URI [--master URL]``, and ``compare A B``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,8 +15,9 @@ from typing import Final
 from rich.console import Console
 
 from kedge.evidence.errors import EvidenceError, one_line
-from kedge.evidence.levels import read_levels
+from kedge.evidence.levels import parse_levels, read_levels
 from kedge.trials import runs
+from spark_checks.engine.files import located, make_folder, on_this_machine, read_text, shown, write_text
 from spark_checks.engine.session import DRIVER_MEMORY
 from spark_checks.job import Auditor
 from spark_checks.report import documents, terminal
@@ -37,7 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments[:1] == ["compare"]:
         return runs.main(arguments[1:])
     options = _parser().parse_args(arguments)
-    log = options.out / "spark.log"
+    here = on_this_machine(options.out)
+    log = here / "spark.log" if here else None
 
     def run() -> int:
         quick = _is_small(options.evidence)
@@ -47,17 +50,17 @@ def main(arguments: list[str] | None = None) -> int:
     return settled(run, log)
 
 
-def settled(run: Callable[[], int], log: Path) -> int:
+def settled(run: Callable[[], int], log: Path | None) -> int:
     """Return a command's exit status, 2 for what nobody thought of: 1 is of a verdict that was written.
 
-    Where it broke off is added to ``log``, in which Spark tells what it does.
+    Where it broke off is added to ``log``, in which Spark tells what it does; without one, to stderr.
     """
     try:
         return run()
     except Exception as error:
-        kept = f"see {log}"
+        kept = f"see {log or 'above'}"
         try:
-            with log.open("a", encoding="utf-8") as file:
+            with log.open("a", encoding="utf-8") if log else nullcontext(sys.stderr) as file:
                 traceback.print_exc(file=file)
         except OSError as unwritten:
             kept = f"{log} cannot be written: {unwritten.strerror}"
@@ -67,36 +70,41 @@ def settled(run: Callable[[], int], log: Path) -> int:
 
 def _is_small(evidence: str) -> bool:
     """Return whether a folder of this machine holds some million records at most."""
-    folder = Path(evidence.removeprefix("file://"))
-    sizes = [file.stat().st_size for file in folder.glob("*/*.parquet")]
-    return "://" not in evidence.removeprefix("file://") and sum(sizes) < _SMALL_BYTES
+    folder = on_this_machine(evidence)
+    return folder is not None and sum(one.stat().st_size for one in folder.glob("*/*.parquet")) < _SMALL_BYTES
 
 
-def conclude(auditor: Auditor, evidence: str, slo: Path, out: Path, *, timings: bool = False) -> int:
+def conclude(auditor: Auditor, evidence: str, slo: str, out: str, *, timings: bool = False) -> int:
     """Audit evidence, write the report and show what it says; return the exit status of :func:`main`.
 
     Args:
         auditor: has the session; it may run already.
         evidence: the evidence folder, anything that Spark reads.
-        slo: the service levels.
-        out: where the report goes.
+        slo: the service levels, a file of what Spark reads.
+        out: the folder where the report goes, of what Spark writes to.
         timings: whether to say where the seconds went.
     """
     console, errors = Console(), Console(stderr=True)
     begin = time.monotonic()
     try:
-        levels = read_levels(slo)
+        # What lies on this machine is looked at before Spark starts.
+        levels = read_levels(here) if (here := on_this_machine(slo)) else None
         try:
-            out.mkdir(parents=True, exist_ok=True)
+            if here := on_this_machine(out):
+                here.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise EvidenceError(f"{out}: cannot be made: {error.strerror}") from None
+        out = located(out)
         with errors.status("starting Spark") as status:
-            where = auditor.start().sparkContext
+            spark = auditor.start()
+            where = spark.sparkContext
+            levels = levels or parse_levels(read_text(spark, slo), slo)
+            make_folder(spark, out)
             started = time.monotonic()
             result = auditor.audit(evidence, levels, status.update)
         drawn = time.monotonic()
         result = replace(result, seconds={"start": round(started - begin, 2), **result.seconds})
-        (out / "report.html").write_text(report.render(result), encoding="utf-8")
+        write_text(spark, f"{out}/report.html", report.render(result))
         result.seconds["report"] = round(time.monotonic() - drawn, 2)
         result.seconds["all"] = round(time.monotonic() - begin, 2)
         documents.write(result, out)
@@ -105,8 +113,8 @@ def conclude(auditor: Auditor, evidence: str, slo: Path, out: Path, *, timings: 
         return _broken(str(error))
     if timings:
         terminal.show_timings(result, console)
-    spark = f"Spark {where.version} ({where.master})"
-    console.print(f"report: {out / 'report.html'}, {result.seconds['all']:.1f} s on {spark}", highlight=False)
+    page, on = shown(f"{out}/report.html"), f"Spark {where.version} ({where.master})"
+    console.print(f"report: {page}, {result.seconds['all']:.1f} s on {on}", highlight=False)
     return _STATUS[result.verdict]
 
 
@@ -123,13 +131,15 @@ def _parser() -> argparse.ArgumentParser:
         epilog="python -m spark_checks compare A B: what got better or worse between two runs",
     )
     parser.add_argument("--evidence", required=True, metavar="URI", help="the evidence folder of a run")
-    parser.add_argument("--slo", required=True, type=Path, metavar="FILE", help="service levels, YAML")
-    parser.add_argument("--out", required=True, type=Path, metavar="DIR", help="where the report goes")
+    parser.add_argument("--slo", required=True, metavar="URI", help="service levels, YAML")
+    parser.add_argument("--out", required=True, metavar="URI", help="where the report goes")
     parser.add_argument(
-        "--master", default="local[*]", metavar="URL", help="Spark master (default: all cores)"
+        "--master", metavar="URL", help="Spark master (default: as submitted or configured, else all cores)"
     )
     parser.add_argument(
-        "--driver-memory", default=DRIVER_MEMORY, metavar="SIZE", help="Spark's memory (default: %(default)s)"
+        "--driver-memory",
+        metavar="SIZE",
+        help=f"Spark's memory (default: as configured, else {DRIVER_MEMORY}); not under spark-submit",
     )
     parser.add_argument("--timings", action="store_true", help="say where the seconds went")
     return parser

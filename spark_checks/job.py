@@ -54,13 +54,14 @@ def audit(
         EvidenceError: when the evidence cannot be read; then there is no verdict.
     """
     clock = _Clock()
-    session.spread(spark)
+    spark.sparkContext.setJobGroup("evidence", f"{uri}: evidence")
     try:
         evidence = open_evidence(spark, uri)
         clock.lap("evidence")
         read = None
         if not evidence.has("records"):
             say("reading the topics")
+            spark.sparkContext.setJobGroup("ingest", f"{uri}: ingest")
             read = ingest(spark, evidence.uri, evidence.run)
             if not read.reason:
                 evidence = with_tables(spark, evidence, ("records", "batches"))
@@ -96,8 +97,8 @@ class Auditor:
     def __init__(
         self,
         log: Path | None = None,
-        master: str = "local[*]",
-        driver_memory: str = session.DRIVER_MEMORY,
+        master: str | None = "local[*]",
+        driver_memory: str | None = None,
         *,
         quick: bool = True,
     ) -> None:
@@ -172,6 +173,8 @@ def _results(
 
     def timed(name: str, check: Check) -> tuple[Result, float]:
         begin = time.monotonic()
+        # By this name Spark's own page, event log and counters tell which check a job was for.
+        evidence.session.sparkContext.setJobGroup(name, f"{evidence.uri}: {name}")
         # What a part of the evidence comes to is no finding: it may be the copy's.
         if lacks := evidence.lacks(*needs(name, evidence.run)):
             result = Result(name, "unknown", "; ".join(lacks), slo=given(getattr(levels, name)))

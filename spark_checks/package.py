@@ -1,9 +1,9 @@
 """The job as a file that runs elsewhere: ``python -m spark_checks.package OUT``.
 
-Writes ``OUT/kedge-audit.zip``, this package with those that it needs. Where Python has what requirements.txt
-names, the job runs from there without this repository::
+Writes ``OUT/kedge-audit.zip``, this package with those that it needs, and ``OUT/kedge-audit.py``, which runs
+it. Where Python has what requirements.txt names, the job runs from there without this repository::
 
-    PYTHONPATH=OUT/kedge-audit.zip python -m spark_checks --master URL ...
+    spark-submit --master URL --py-files OUT/kedge-audit.zip OUT/kedge-audit.py --evidence URI ...
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from typing import Final
 
 _PACKAGES: Final = ("kedge", "spark_checks")
 _KINDS: Final = (".py", ".j2", ".css", ".js", ".properties", ".yml", ".json")
+_MAIN: Final = "import sys\n\nfrom spark_checks.__main__ import main\n\nsys.exit(main())\n"
 #: The begin of time as zip knows it: the same files give the same archive.
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the package; return 0."""
+    """Write the package and what runs it; return 0."""
     parser = argparse.ArgumentParser(prog="python -m spark_checks.package", description=__doc__)
     parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write to")
     out: Path = parser.parse_args(arguments).out
     out.mkdir(parents=True, exist_ok=True)
     pack(out / "kedge-audit.zip")
+    (out / "kedge-audit.py").write_text(_MAIN, encoding="utf-8")
     print(out / "kedge-audit.zip")
     return 0
 

@@ -16,7 +16,7 @@ from lab.services.brokers import end_process, log_tail
 from tests.awaiting import await_that
 
 WORKERS: Final = (1, 2)
-_SPARK: Final = Path(pyspark.__file__).parent
+SPARK: Final = Path(pyspark.__file__).parent
 
 
 class Daemon:
@@ -28,12 +28,12 @@ class Daemon:
         main = f"org.apache.spark.deploy.{kind}.{kind.capitalize()}"
         environment = {
             **os.environ,
-            "SPARK_HOME": str(_SPARK),
+            "SPARK_HOME": str(SPARK),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_WORKER_DIR": str(folder / name),
             "SPARK_DAEMON_MEMORY": "256m",
         }
-        command = [str(_SPARK / "bin" / "spark-class"), main, "--host", "127.0.0.1", "--webui-port", "0"]
+        command = [str(SPARK / "bin" / "spark-class"), main, "--host", "127.0.0.1", "--webui-port", "0"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen([*command, *arguments], stdout=log, stderr=log, env=environment)
 

@@ -75,7 +75,7 @@ def _audit(run_dir: Path, inventory: str, wait_s: float | None, log: Path) -> in
             return 2
         finally:
             starting.join()
-        return conclude(auditor, str(run_dir / "evidence"), run_dir / "slo.yml", report)
+        return conclude(auditor, str(run_dir / "evidence"), str(run_dir / "slo.yml"), str(report))
 
 
 def _start(auditor: Auditor, _run_dir: Path) -> None:

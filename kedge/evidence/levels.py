@@ -263,13 +263,21 @@ def read_levels(path: Path) -> Levels:
         EvidenceError: naming the file and the key that is unknown (with the nearest known one) or wrong.
     """
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), _OnceLoader)  # noqa: S506 - a safe one
+        return parse_levels(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise EvidenceError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise EvidenceError(f"{path}: is not YAML: {one_line(error)}") from None
+
+
+def parse_levels(text: str, path: str) -> Levels:
+    """Return the levels of slo.yml's text, ``path`` names it; raises EvidenceError as :func:`read_levels`."""
+    try:
+        document = yaml.load(text, _OnceLoader)  # noqa: S506 - a safe one
     except yaml.constructor.ConstructorError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise EvidenceError(f"{path}: line {line}: {one_line(error.problem)}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except yaml.YAMLError as error:
         raise EvidenceError(f"{path}: is not YAML: {one_line(error)}") from None
     try:
         return Levels.model_validate({} if document is None else document)

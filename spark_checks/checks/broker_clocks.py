@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_checks.engine.facts import appended, seconds
+from spark_checks.engine.facts import appended, ledger_by
 from spark_checks.engine.readers import Evidence
 
 #: A shift smaller than this is noise of the machines, and no reading of a figure depends on it.
@@ -27,9 +27,8 @@ def shifted(evidence: Evidence) -> list[dict[str, Any]]:
     if not evidence.has("records"):
         return []
     keys = ["topic", "partition", "intended_s", "records", "who"]
-    acked = seconds(evidence).filter(pc.field("outcome") == "acked").group_by(keys[:3])
-    bounds = acked.aggregate([(name, "sum") for name in ("records", "who", "sent_us", "acked_us")])
-    bounds = bounds.rename_columns([name.removesuffix("_sum") for name in bounds.column_names])
+    acked = ledger_by(evidence, "topic", "partition", "outcome", "intended_s")
+    bounds = acked.filter(pc.field("outcome") == "acked").select([*keys, "sent_us", "acked_us"])
     rows = bounds.join(appended(evidence), keys, join_type="inner")
     at, sent, acks = (_mean(rows, name) for name in ("at", "sent_us", "acked_us"))
     places = pa.table({

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from kedge.evidence.levels import Levels, given
 from kedge.evidence.run import Application
 from spark_checks.engine.application_outputs import KINDS, Outputs, outputs_of
-from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Result, judge, judged
 
@@ -59,8 +56,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         if not totals["input_records"]:
             unseen.append(f"{app.name}: the input holds no record of the run, so nothing was due")
         doubts += unseen
-        latency = _latency(made.took_us)
-        measured[app.name] = totals | latency
+        latency = made.latency
+        measured[app.name] = {**totals, **latency}
         figures += _figures(app, totals, latency, allowed)
         if allowed["p99_ms"] is not None and not latency:
             doubts.append(f"{app.name}: no latency, as its output topic has no times of the broker")
@@ -96,7 +93,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
 
 def _figures(
-    app: Application, totals: dict[str, Any], latency: dict[str, float], allowed: dict[str, Any]
+    app: Application, totals: dict[str, Any], latency: Mapping[str, float], allowed: dict[str, Any]
 ) -> list[Figure]:
     due = totals["due_records"]
     counts = [
@@ -119,12 +116,3 @@ def _totals(made: Outputs, app: Application) -> dict[str, Any]:
         "exactly_once": app.exactly_once,
         **{kind: made.anomalies.get(kind, Anomaly(0)).count for kind in KINDS},
     }
-
-
-def _latency(took_us: npt.NDArray[np.int64]) -> dict[str, float]:
-    """Return percentiles in milliseconds, of times in order."""
-    if not len(took_us):
-        return {}
-    at = (rank(len(took_us), percent) - 1 for percent in (50, 99, 100))
-    names = ("latency_p50_ms", "latency_p99_ms", "latency_max_ms")
-    return {name: round(int(took_us[one]) / 1000, 1) for name, one in zip(names, at, strict=True)}

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from kedge.evidence.levels import Levels, given
 from kedge.evidence.run import Run, TopicRange
 from spark_checks.engine.anomalies import examples
-from spark_checks.engine.facts import delivered_grains, seconds
+from spark_checks.engine.facts import delivered_grains, ledger_by
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import BIN_US, grain_us
@@ -120,10 +120,10 @@ def _produced(evidence: Evidence) -> dict[tuple[str, int], dict[int, tuple[int, 
     """Return (records, bytes) by (topic, partition) and second; rows grow with seconds and partitions."""
     last = int(evidence.run.measured_s)
     inside = (pc.field("acked_s") >= 0) & (pc.field("acked_s") < last) & (pc.field("outcome") == "acked")
-    rows = seconds(evidence).filter(inside).group_by(["topic", "partition", "acked_s"])
+    rows = ledger_by(evidence, "topic", "partition", "outcome", "acked_s").filter(inside)
     found: dict[tuple[str, int], dict[int, tuple[int, int]]] = defaultdict(dict)
-    for row in rows.aggregate([("records", "sum"), ("bytes", "sum")]).to_pylist():
-        found[row["topic"], row["partition"]][row["acked_s"]] = (row["records_sum"], row["bytes_sum"])
+    for row in rows.select(["topic", "partition", "acked_s", "records", "bytes"]).to_pylist():
+        found[row["topic"], row["partition"]][row["acked_s"]] = (row["records"], row["bytes"])
     return found
 
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from kedge.evidence.levels import Levels, given
 from spark_checks.engine.anomalies import examples
-from spark_checks.engine.facts import seconds as ledger_seconds
+from spark_checks.engine.facts import ledger_by
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import BIN_US
@@ -29,13 +29,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     """
     run = evidence.run
     seconds = int(run.measured_s)
-    counted = ledger_seconds(evidence)
-    acked = counted.filter(pc.field("outcome") == "acked").rename_columns({"acked_s": "second"})
-    rows = (
-        acked.group_by(["via", "instance", "second"])
-        .aggregate([("records", "sum"), ("bytes", "sum")])
-        .to_pylist()
+    acked = ledger_by(evidence, "via", "instance", "outcome", "acked_s").filter(
+        pc.field("outcome") == "acked"
     )
+    rows = acked.select(["via", "instance", "acked_s", "records", "bytes"]).to_pylist()
+    counted = ledger_by(evidence, "via", "intended_s")
     window = counted.filter((pc.field("intended_s") >= 0) & (pc.field("intended_s") < seconds))
     sums = window.group_by("via").aggregate([("records", "sum")]).to_pylist()
     offered = {row["via"]: row["records_sum"] for row in sums}
@@ -43,11 +41,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     by_instance: dict[str, int] = defaultdict(int)
     volume: dict[str, int] = defaultdict(int)
     for row in rows:
-        by_via[row["via"]][row["second"]] += row["records_sum"]
-        if 0 <= row["second"] < seconds:
-            volume[row["via"]] += row["bytes_sum"]
+        by_via[row["via"]][row["acked_s"]] += row["records"]
+        if 0 <= row["acked_s"] < seconds:
+            volume[row["via"]] += row["bytes"]
             if row["instance"]:
-                by_instance[row["instance"]] += row["records_sum"]
+                by_instance[row["instance"]] += row["records"]
     restarts = read_restarts(evidence.rows("actions"), run)
     problems: list[str] = []
     doubts: list[str] = []

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Final
 
+from pyspark import inheritable_thread_target
+
 from kedge.evidence.levels import DeliveryLevels, Levels, given
 from spark_checks.delivery.order import reordered
 from spark_checks.delivery.producer_to_topic import TopicHop, topic_hop
@@ -94,9 +96,10 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         return Result("delivery", "unknown", because, slo=given(levels.delivery))
     with ThreadPoolExecutor(1, thread_name_prefix="check") as pool:
         # Both hops at the same time, so that Spark has the next job when a core is free. The copied context
-        # has the number of examples to show (anomalies.showing).
+        # has the number of examples to show (anomalies.showing), the thread Spark's name of the check.
         has_groups = run.groups and evidence.has("deliveries")
-        second = pool.submit(copy_context().run, group_hop, evidence) if has_groups else None
+        hop = inheritable_thread_target(group_hop)
+        second = pool.submit(copy_context().run, hop, evidence) if has_groups else None
         to_topic = topic_hop(evidence)
         anomalies = {**to_topic.anomalies, **reordered(evidence, to_topic)}
         to_group = second.result() if second else None

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from kedge.evidence.errors import EvidenceError
 from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
-from spark_checks.engine.blocks import block
+from spark_checks.engine.blocks import block, in_blocks
 from spark_checks.engine.facts import ledger_blocks, of_run
 from spark_checks.engine.files import shown
 from spark_checks.engine.readers import Evidence
@@ -33,28 +33,42 @@ def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
     Raises:
         EvidenceError: when the ledger holds one record twice.
     """
-    ledger, rows = evidence.need("ledger"), dict[int, int]()
+    ledger, blocks = evidence.need("ledger"), dict[int, list[dict[str, Any]]]()
     for one in _by_block(evidence):
-        rows[one["producer"]] = rows.get(one["producer"], 0) + one["records"]
+        blocks.setdefault(one["producer"], []).append(one)
         if one["records"] > one["last_seq"] - one["first_seq"] + 1:
             _refuse_rows(ledger.where(block("seq") == one["block"]), one["producer"])
-    short = {who: end for who, end in claimed(evidence.run).items() if rows.get(who, 0) < end}
-    if not short:
+    holes: list[tuple[int, int, int]] = []
+    torn: list[tuple[int, int]] = []
+    for who, end in claimed(evidence.run).items():
+        if sum(one["records"] for one in blocks.get(who, [])) >= end:
+            continue
+        upto = 0
+        for one in blocks.get(who, []):
+            holes.append((who, upto, one["first_seq"]))
+            if one["records"] <= one["last_seq"] - one["first_seq"]:
+                torn.append((who, one["block"]))
+            upto = one["last_seq"] + 1
+        holes.append((who, upto, end))
+    holes = [hole for hole in holes if hole[1] < hole[2]]
+    if not holes and not torn:
         return {}
-    # Sorts the rows of the producers that lack some.
-    mine = ledger.where(F.col("producer").isin(list(short))).select("producer", "seq")
-    ends = ledger.sparkSession.createDataFrame(list(short.items()), "producer int, seq long")
-    before = F.lag("seq").over(Window.partitionBy("producer").orderBy("seq"))
+    # Between blocks their first and last rows tell. Within, the rows of those that lack some are sorted, each
+    # block by itself.
+    before = F.lag("seq").over(Window.partitionBy("producer", block("seq")).orderBy("seq"))
+    inside = in_blocks(ledger, torn, ["producer"], "seq").select(
+        "producer", (before + 1).alias("seq"), F.col("seq").alias("until")
+    )
+    between = ledger.sparkSession.createDataFrame(holes, inside.schema)
     found = (
-        mine.unionByName(ends)
-        .withColumn("from_seq", F.coalesce(before, F.lit(-1)) + 1)
-        .where("from_seq < seq")
+        inside.unionByName(between)
+        .where("seq < until")
         .select(
             F.lit("unledgered").alias("kind"),
             "producer",
-            F.col("from_seq").alias("seq"),
-            (F.col("seq") - 1).alias("until_seq"),
-            (F.col("seq") - F.col("from_seq")).alias("_times"),
+            "seq",
+            (F.col("until") - 1).alias("until_seq"),
+            (F.col("until") - F.col("seq")).alias("_times"),
         )
     )
     return tally(found, ["producer", "seq"])

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_checks.delivery.producer_to_topic import TopicHop
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import in_blocks
-from spark_checks.engine.facts import expired, intact, of_run, record_blocks
+from spark_checks.engine.facts import expired, intact, of_run, records_by
 from spark_checks.engine.ordered_runs import code_of, runs
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
@@ -50,7 +50,7 @@ def reordered(evidence: Evidence, to_topic: TopicHop) -> dict[str, Anomaly]:
 
 def _keys(evidence: Evidence) -> DataFrame:
     """Return :data:`KEYS` of the records, and the code of each."""
-    known = record_blocks(evidence).filter(pc.field("producer").is_valid()).group_by([*KEYS]).aggregate([])
+    known = records_by(evidence, *KEYS).filter(pc.field("producer").is_valid()).select(KEYS)
     rows = [tuple(row[key] for key in KEYS) for row in known.to_pylist()]
     schema = evidence.need("records").select(*KEYS).schema
     return evidence.session.createDataFrame(rows, schema).withColumn("code", code_of(KEYS))

@@ -18,7 +18,7 @@ from kedge.evidence.errors import EvidenceError
 from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import Digest, differing, digests, in_blocks
-from spark_checks.engine.facts import delivery_blocks, of_run, record_blocks, to_groups
+from spark_checks.engine.facts import delivery_blocks, of_run, records_by, to_groups
 from spark_checks.engine.files import shown
 from spark_checks.engine.ordered_runs import code_of, runs
 from spark_checks.engine.readers import Evidence
@@ -107,7 +107,7 @@ def _digests(evidence: Evidence) -> tuple[dict[OffsetBlock, Digest], dict[Offset
     delivered = digests(delivery_blocks(evidence), [*_KEYS, "block"])
     expected: dict[OffsetBlock, Digest] = {}
     if evidence.has("records"):
-        of_load = record_blocks(evidence).filter(pc.field("producer").is_valid())
+        of_load = records_by(evidence, "topic", "partition", "place_block", "ours").filter(pc.field("ours"))
         for (topic, *place), one in digests(of_load, ["topic", "partition", "place_block"], "place_").items():
             for name, group in evidence.run.groups.items():
                 if topic in group.topics:
@@ -256,25 +256,27 @@ def skipped(positions: DataFrame, undelivered: DataFrame) -> DataFrame:
 
     Args:
         positions: as :func:`positions_of` returns them.
-        undelivered: (group, topic, partition, offset), few.
+        undelivered: (group, topic, partition, offset).
     """
-    # Consecutive offsets have the same difference to their row number: each such island is one hole.
-    by_place = Window.partitionBy(*_KEYS).orderBy("offset")
-    island = F.col("offset") - F.row_number().over(by_place)
-    holes = (
-        undelivered.withColumn("_island", island)
-        .groupBy(*_KEYS, "_island")
-        .agg(F.min("offset").alias("hole"), F.count(F.lit(1)).alias("records"))
-        .drop("_island")
+    jumped = positions.where("first_value > before_value + 1").select(
+        *_CONSUMER_KEYS,
+        F.col("before_value").alias("from_offset"),
+        F.col("first_value").alias("offset"),
+        F.col("first_order").alias("at_us"),
     )
-    jumps = positions.where("first_value > before_value + 1")
-    over = F.col("hole").between(F.col("before_value") + 1, F.col("first_value") - 1)
+    # Both ends of a jump among what is undelivered: how much lies before each says how much is between them.
+    # Shuffles both by partition of a topic.
+    ends = jumped.withColumn("at", F.explode(F.array("from_offset", "offset")))
+    holes = undelivered.select(*_KEYS, F.col("offset").alias("at"), F.lit(1).alias("hole"))
+    so_far = (
+        Window.partitionBy(*_KEYS).orderBy("at").rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    )
     return (
-        jumps.join(holes, [*_KEYS], "inner")
-        .where(over)
-        .groupBy(
-            *_CONSUMER_KEYS, F.col("before_value").alias("from_offset"), F.col("first_value").alias("offset")
-        )
-        .agg(F.min("first_order").alias("at_us"), F.sum("records").alias("undelivered"))
+        ends.unionByName(holes, allowMissingColumns=True)
+        .withColumn("holes", F.count("hole").over(so_far))
+        .where("hole is null")
+        .groupBy(*_CONSUMER_KEYS, "from_offset", "offset")
+        .agg(F.min("at_us").alias("at_us"), (F.max("holes") - F.min("holes")).alias("undelivered"))
+        .where("undelivered > 0")
         .withColumn("kind", F.lit("skipped"))
     )

@@ -41,22 +41,22 @@ def tally(found: DataFrame | Sequence[Mapping[str, Any]], order: Sequence[str]) 
     """
     if isinstance(found, Sequence):
         return _tally_rows(found, order)
-    window = Window.partitionBy("kind").orderBy(*order)
-    whole = window.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    times = F.col("_times") if "_times" in found.columns else F.lit(1)
-    rows = (
-        found.withColumn("_n", F.row_number().over(window))
-        .withColumn("_count", F.sum(times).over(whole))
-        .where(F.col("_n") <= examples())
-        .orderBy("kind", "_n")
-        .collect()
-    )
-    result: dict[str, Anomaly] = {}
-    for row in rows:
-        example = _example(row.asDict(recursive=True))
-        before = result.get(row["kind"])
-        result[row["kind"]] = Anomaly(row["_count"], ((*before.examples, example) if before else (example,)))
-    return result
+    cached = found.is_cached
+    found = found if cached else found.persist()
+    times = F.sum("_times") if "_times" in found.columns else F.count(F.lit(1))
+    counts = {row[0]: int(row[1]) for row in sorted(found.groupBy("kind").agg(times).collect())}
+    # A rank that is limited and nothing else: each task sorts its own rows, and passes on the few that may be
+    # among the first.
+    rank = F.row_number().over(Window.partitionBy("kind").orderBy(*order))
+    first = found.withColumn("_n", rank).where(F.col("_n") <= examples())
+    rows = sorted(first.collect() if counts else [], key=lambda row: int(row["_n"]))
+    if not cached:
+        found.unpersist()
+    shown = [(row["kind"], _example(row.asDict(recursive=True))) for row in rows]
+    return {
+        kind: Anomaly(count, tuple(example for of, example in shown if of == kind))
+        for kind, count in counts.items()
+    }
 
 
 def _tally_rows(found: Sequence[Mapping[str, Any]], order: Sequence[str]) -> dict[str, Anomaly]:

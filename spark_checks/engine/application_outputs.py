@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -16,7 +14,8 @@ from pyspark.sql import functions as F
 
 from kedge.evidence.run import Application, ClusterTopic, Run
 from spark_checks.engine.anomalies import tally
-from spark_checks.engine.facts import applied_grains, at_places, intact
+from spark_checks.engine.facts import applied_grains, applied_latencies, at_places, intact
+from spark_checks.engine.percentiles import percentiles
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
 
@@ -31,14 +30,14 @@ class Outputs:
     Attributes:
         inputs, due, outputs: records of the input, outputs that are due, outputs that are there.
         anomalies: outputs by kind of :data:`KINDS`, with the first records that they concern.
-        took_us: from a record's intended time to the append of its last output, in order.
+        latency: from a record's intended time to the append of its last output, by percentile in ms.
     """
 
     inputs: int = 0
     due: int = 0
     outputs: int = 0
     anomalies: Mapping[str, Anomaly] = field(default_factory=dict)
-    took_us: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    latency: Mapping[str, float] = field(default_factory=dict)
 
 
 def outputs_of(evidence: Evidence) -> dict[str, Outputs]:
@@ -53,18 +52,25 @@ def _outputs(evidence: Evidence) -> dict[str, Outputs]:
     names = ("inputs", "due", "outputs")
     totals = counted.groupBy("application").agg(*(F.sum(name).alias(name) for name in names)).collect()
     by_name = {row["application"]: {name: row[name] for name in names} for row in totals}
-    steady = F.col("intended_us").between(run.measured_from_us, run.measured_until_us)
-    took = last_outputs(rows).where(steady).select(
-        "group", F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0)).alias("took")
-    ).toArrow()  # fmt: skip
+    took = applied_latencies(last_outputs(rows), run).toArrow()
     found = {}
     for app in run.audited_applications():
         mine = counted.where(F.col("application") == app.name)
-        times = took.filter(pc.equal(took["group"], app.name))["took"].to_numpy()
         anomalies = tally(_findings(mine), [*_IDENTITY])
-        found[app.name] = Outputs(**by_name.get(app.name, {}), anomalies=anomalies, took_us=np.sort(times))
+        latency = _latency(took.filter(pc.field("group") == app.name))
+        found[app.name] = Outputs(**by_name.get(app.name, {}), anomalies=anomalies, latency=latency)
     counted.unpersist()
     return found
+
+
+def _latency(took: pa.Table) -> dict[str, float]:
+    """Return percentiles in milliseconds, of times that were counted by value."""
+    if not took.num_rows:
+        return {}
+    most = pc.max(took["most"]).as_py()
+    p50, p99 = percentiles(took["us"].to_numpy(), took["records"].to_numpy(), (50, 99))
+    named = {"latency_p50_ms": min(p50, most), "latency_p99_ms": min(p99, most), "latency_max_ms": most}
+    return {name: round(us / 1000, 1) for name, us in named.items()}
 
 
 def made_by_applications(records: DataFrame, run: Run) -> DataFrame:

@@ -7,7 +7,7 @@ digests, a percentile of counted values) is computed on the driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Final
 
@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
-from spark_checks.engine.blocks import BLOCK_BITS, digest, summed
+from spark_checks.engine.blocks import BLOCK_BITS, digest
 from spark_checks.engine.contract import check_rows, stray
 from spark_checks.engine.percentiles import percentiles_by
 from spark_checks.engine.readers import Evidence
@@ -26,6 +26,22 @@ from spark_checks.engine.time_bins import MOST_POINTS, grain_us, second_of
 #: Three significant digits: what is below a bound is told in steps of so much.
 _STEPS: Final = {10**digits: 10 ** (digits - 3) for digits in range(3, 8)}
 _LAST_STEP: Final = 100_000
+#: By what rows of the ledger, and of the records, are counted: no product of producers and partitions but the
+#: last, by which order is judged.
+_OF_LEDGER: Final = (
+    ("producer", "block", "outcome"),
+    ("via", "instance", "outcome", "acked_s"),
+    ("via", "intended_s"),
+    ("topic", "partition", "outcome", "acked_s"),
+    ("topic", "partition", "outcome", "intended_s"),
+)
+_OF_RECORDS: Final = (
+    ("producer", "block", "crc_ok", "key_ok"),
+    ("topic", "partition", "place_block", "ours"),
+    ("topic", "partition", "intended_s", "timed"),
+    ("topic", "partition", "producer"),
+)
+_COUNTED_BY: Final = {"stamped"}.union(*_OF_LEDGER, *_OF_RECORDS)
 
 
 def at_places(*places: tuple[str, str]) -> Column:
@@ -64,22 +80,22 @@ def expired(run: Run, of: str = "") -> Column:
     return F.coalesce(gone, F.lit(False))
 
 
-def ledger_blocks(evidence: Evidence) -> pa.Table:
-    """Return the ledger by producer, interface, place, outcome, block of sequence numbers and second.
+def ledger_by(evidence: Evidence, *keys: str) -> pa.Table:
+    """Return the ledger by one of :data:`_OF_LEDGER`.
 
-    Columns: producer, via, instance, topic, partition, outcome, block; intended_s and acked_s (seconds since
-    the steady window's begin); records, expired; the digest (rows, one, two) of acknowledged records that
-    retention left; first_seq, last_seq; bytes; sent_us and acked_us (sums since the run's begin), and who
-    (the sum of the identities' hashes).
+    Columns: the keys (block is one of sequence numbers; intended_s and acked_s count from the steady window's
+    begin); records, expired; the digest (rows, one, two) of acknowledged records that retention left;
+    first_seq, last_seq; bytes; sent_us and acked_us (sums since the run's begin), and who (the sum of the
+    identities' hashes).
     """
     run = evidence.run
     counts = (F.col("outcome") == "acked") & ~expired(run)
     hashed = F.when(counts, F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc"))
-    keys = ("producer", "via", "instance", "topic", "partition", "outcome")
+    keys_of_all = ("producer", "via", "instance", "topic", "partition", "outcome")
 
     def query(ledger: DataFrame) -> DataFrame:
-        return ledger.groupBy(
-            *keys,
+        counted = ledger.groupBy(
+            *keys_of_all,
             F.shiftright("seq", BLOCK_BITS).alias("block"),
             second_of("intended_us", run).alias("intended_s"),
             second_of("acked_us", run).alias("acked_s"),
@@ -95,23 +111,30 @@ def ledger_blocks(evidence: Evidence) -> pa.Table:
             F.sum(F.xxhash64("producer", "seq")).alias("who"),
             *stray("ledger"),
         )
+        return _rolled_up(counted, _OF_LEDGER)
 
-    return _fact(evidence, "ledger", "ledger blocks", query)
+    return _set_of(_fact(evidence, "ledger", "ledger counts", query), _OF_LEDGER, keys)
 
 
-def record_blocks(evidence: Evidence) -> pa.Table:
-    """Return the records of the run's topics by producer, place, soundness and blocks.
+def ledger_blocks(evidence: Evidence) -> pa.Table:
+    """Return the ledger by producer, block of sequence numbers and outcome."""
+    return ledger_by(evidence, "producer", "block", "outcome")
 
-    Columns: topic, partition, producer, crc_ok, key_ok, stamped (by the broker); block (of sequence numbers),
-    place_block (of offsets), intended_s; the digest of the record as the ledger's rows have it (rows, one,
-    two) and as deliveries have it (place_rows, place_one, place_two); appended_us (a sum since the run's
+
+def records_by(evidence: Evidence, *keys: str) -> pa.Table:
+    """Return the records of the run's topics by one of :data:`_OF_RECORDS`.
+
+    Columns: the keys (block is one of sequence numbers, place_block of offsets; ours: with an identity;
+    timed: intact, and stamped by the broker); the digest of the record as the ledger's rows have it (rows,
+    one, two) and as deliveries have it (place_rows, place_one, place_two); appended_us (a sum since the run's
     begin) and who (the sum of the identities' hashes).
     """
     run = evidence.run
     hashed = F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc")
 
     def query(records: DataFrame) -> DataFrame:
-        return (
+        ours = F.col("producer").isNotNull()
+        counted = (
             of_run(records, run)
             .groupBy(
                 *("topic", "partition", "producer", "crc_ok", "key_ok"),
@@ -127,9 +150,42 @@ def record_blocks(evidence: Evidence) -> pa.Table:
                 F.sum(F.xxhash64("producer", "seq")).alias("who"),
                 *stray("records"),
             )
+            .withColumns({"ours": ours, "timed": ours & F.col("crc_ok") & F.col("stamped")})
         )
+        return _rolled_up(counted, _OF_RECORDS)
 
-    return _fact(evidence, "records", "record blocks", query)
+    return _set_of(_fact(evidence, "records", "record counts", query), _OF_RECORDS, keys)
+
+
+def record_blocks(evidence: Evidence) -> pa.Table:
+    """Return the records of the run's topics by producer, block of sequence numbers, and soundness."""
+    return records_by(evidence, "producer", "block", "crc_ok", "key_ok")
+
+
+def _rolled_up(counted: DataFrame, sets: Sequence[Sequence[str]]) -> DataFrame:
+    """Sum counts up by each set of keys, whose number is ``of``: keys outside of a set are null in its rows.
+
+    So many rows are shuffled once more as there are counts, for each set; what is left of them is few.
+    """
+    keys = _keys_of(sets)
+    how = {"first_seq": F.min, "least": F.min, "last_seq": F.max, "most": F.max}
+    values = [name for name in counted.columns if name not in _COUNTED_BY]
+    summed_up = (how.get(name, F.sum)(name).alias(name) for name in values)
+    return counted.groupingSets([*sets], *keys).agg(F.grouping_id().alias("of"), *summed_up)
+
+
+def _set_of(found: pa.Table, sets: Sequence[Sequence[str]], keys: Sequence[str]) -> pa.Table:
+    """Return the rows of one set, with its keys."""
+    assert tuple(keys) in sets
+    every = _keys_of(sets)
+    # As Spark numbers them: a bit for each key that was summed up, the last key's the lowest.
+    of = sum(1 << place for place, key in enumerate(reversed(every)) if key not in keys)
+    rows = found.filter(pc.field("of") == of)
+    return rows.drop_columns(["of", *(key for key in every if key not in keys)])
+
+
+def _keys_of(sets: Sequence[Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(key for keys in sets for key in keys))
 
 
 def delivery_blocks(evidence: Evidence) -> pa.Table:
@@ -245,6 +301,17 @@ def delivery_latencies(received: DataFrame, run: Run) -> DataFrame:
     return _counted(_took(_steady(received, run), "received_us"), "producer")
 
 
+def applied_latencies(rows: DataFrame, run: Run) -> DataFrame:
+    """Return how long applications took for records of the steady window: group, us, records, most.
+
+    Args:
+        rows: group (the application), intended_us, received_us.
+        run: run.json.
+    """
+    took = F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0))
+    return _counted(_steady(rows, run).withColumn("took", took), "group")
+
+
 def _took(rows: DataFrame, at: str) -> DataFrame:
     return rows.withColumn("took", F.col(at) - F.col("intended_us"))
 
@@ -286,19 +353,8 @@ def _fact(evidence: Evidence, table: str, name: str, query: Callable[[DataFrame]
     return evidence.shared.get(name, make)
 
 
-def seconds(evidence: Evidence) -> pa.Table:
-    """Return the ledger by second.
-
-    Columns: via, topic, partition, instance, outcome, intended_s, acked_s; records, bytes, sent_us, acked_us,
-    who, as :func:`ledger_blocks` has them.
-    """
-    keys = ["via", "topic", "partition", "instance", "outcome", "intended_s", "acked_s"]
-    return summed(ledger_blocks(evidence), keys, ["records", "bytes", "sent_us", "acked_us", "who"])
-
-
 def appended(evidence: Evidence) -> pa.Table:
     """Return the intact records that the broker stamped: topic, partition, intended_s; records, who, at."""
-    found = record_blocks(evidence)
-    sound = pc.field("producer").is_valid() & pc.field("crc_ok") & pc.field("stamped")
-    rows = found.filter(sound).rename_columns({"rows": "records", "appended_us": "at"})
-    return summed(rows, ["topic", "partition", "intended_s"], ["records", "who", "at"])
+    found = records_by(evidence, "topic", "partition", "intended_s", "timed").filter(pc.field("timed"))
+    rows = found.rename_columns({"rows": "records", "appended_us": "at"})
+    return rows.select(["topic", "partition", "intended_s", "records", "who", "at"])

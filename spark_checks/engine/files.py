@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlparse
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from kedge.evidence.errors import EvidenceError, one_line
+from kedge.evidence.files import replace_text
+
+#: Footers that are read at the same time: each waits for its store, and for answers of Java.
+_FOOTERS: Final = 16
 
 
 class File(NamedTuple):
@@ -29,6 +35,18 @@ def shown(uri: str) -> str:
     """Return a URI as a person writes it: a file of this machine without its scheme."""
     parsed = urlparse(uri)
     return unquote(parsed.path) if parsed.scheme == "file" else uri
+
+
+def on_this_machine(uri: str) -> Path | None:
+    """Return a URI's path on this machine; None where another store has it."""
+    path = shown(uri)
+    return None if "://" in path else Path(path)
+
+
+def located(uri: str) -> str:
+    """Return a URI that Spark reads; a path without a scheme is one of this machine."""
+    uri = uri.rstrip("/")
+    return uri if "://" in uri or uri.startswith("file:") else Path(uri).absolute().as_uri()
 
 
 def parquet_files(spark: SparkSession, folder: str) -> list[File]:
@@ -72,8 +90,8 @@ def all_files(spark: SparkSession, folder: str) -> list[File]:
     return files
 
 
-def read_text(spark: SparkSession, uri: str) -> str:
-    """Return a small file's text.
+def read_text(spark: SparkSession, uri: str, hint: str = "") -> str:
+    """Return a small file's text; ``hint`` follows where there is no such file.
 
     Raises:
         EvidenceError: when it is not there, no text, or the store does not give it.
@@ -87,9 +105,7 @@ def read_text(spark: SparkSession, uri: str) -> str:
             stream.close()
     except Py4JJavaError as error:
         if "FileNotFound" in str(error.java_exception.getClass().getName()):
-            raise EvidenceError(
-                f"{shown(uri)}: no such file; is this the evidence folder of a run?"
-            ) from None
+            raise EvidenceError(f"{shown(uri)}: no such file{hint}") from None
         raise EvidenceError(f"{shown(uri)}: cannot be read: {_reason(error)}") from None
     try:
         return raw.decode("utf-8")
@@ -101,15 +117,36 @@ def write_text(spark: SparkSession, uri: str, text: str) -> None:
     """Write a small file that is there whole or not at all, on a folder, HDFS and an object store.
 
     Raises:
-        Py4JJavaError: when the store does not take it.
+        EvidenceError: when the store does not take it.
     """
     folder, _, name = uri.rpartition("/")
-    hidden = f"{folder}/.{name}.tmp"
-    (system, path), (_, place) = _at(spark, hidden), _at(spark, uri)
-    stream = system.create(path, True)
-    stream.write(bytearray(text, "utf-8"))
-    stream.close()
-    system.rename(path, place)
+    try:
+        if (here := on_this_machine(uri)) is not None:
+            replace_text(here, text)
+            return
+        (system, path), (_, place) = _at(spark, f"{folder}/.{name}.tmp"), _at(spark, uri)
+        stream = system.create(path, True)
+        stream.write(bytearray(text, "utf-8"))
+        stream.close()
+        # What an earlier audit left there: neither HDFS nor an object store renames over it.
+        system.delete(place, False)
+        if not system.rename(path, place):
+            raise EvidenceError(f"{shown(uri)}: cannot be renamed from {shown(str(path))}")
+    except (Py4JJavaError, OSError) as error:
+        raise EvidenceError(f"{shown(uri)}: cannot be written: {_reason(error)}") from None
+
+
+def make_folder(spark: SparkSession, uri: str) -> None:
+    """Make a folder, if there is none.
+
+    Raises:
+        EvidenceError: when the store does not take it.
+    """
+    system, path = _at(spark, uri)
+    try:
+        system.mkdirs(path)
+    except Py4JJavaError as error:
+        raise EvidenceError(f"{shown(uri)}: cannot be made: {_reason(error)}") from None
 
 
 def footers(spark: SparkSession, some: Iterable[File]) -> Iterator[tuple[File, int, dict[str, str]]]:
@@ -122,7 +159,8 @@ def footers(spark: SparkSession, some: Iterable[File]) -> Iterator[tuple[File, i
     # Each dot of a Java name is a question to the JVM: a run may have left hundreds of files.
     path_of, source_of = jvm.org.apache.hadoop.fs.Path, jvm.org.apache.parquet.hadoop.util.HadoopInputFile
     reader_of = jvm.org.apache.parquet.hadoop.ParquetFileReader
-    for file in some:
+
+    def footer(file: File) -> tuple[File, int, dict[str, str]]:
         try:
             reader = reader_of.open(source_of.fromPath(path_of(file.uri), conf))
             try:
@@ -136,7 +174,10 @@ def footers(spark: SparkSession, some: Iterable[File]) -> Iterator[tuple[File, i
                 "damaged or cut off: copy it again, or remove it"
             ) from None
         lines = re.findall(r"^  (?:required|optional|repeated) (\w+) (\S+?)( \(.*\))?;$", text, re.MULTILINE)
-        yield file, rows, {name: kind + annotation for kind, name, annotation in lines}
+        return file, rows, {name: kind + annotation for kind, name, annotation in lines}
+
+    with ThreadPoolExecutor(_FOOTERS) as pool:
+        yield from pool.map(footer, some)
 
 
 def _jvm(spark: SparkSession) -> Any:
@@ -155,5 +196,7 @@ def _at(spark: SparkSession, uri: str) -> tuple[Any, Any]:
         raise EvidenceError(f"{shown(uri)}: cannot be opened: {_reason(error)}") from None
 
 
-def _reason(error: Py4JJavaError) -> str:
+def _reason(error: Py4JJavaError | OSError) -> str:
+    if isinstance(error, OSError):
+        return str(error.strerror)
     return one_line(str(error.java_exception.getMessage()).partition("\n")[0], 240)

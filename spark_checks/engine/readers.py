@@ -10,7 +10,6 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
@@ -127,9 +126,11 @@ def open_evidence(spark: SparkSession, uri: str) -> Evidence:
         EvidenceError: a missing or unreadable run.json or ledger, a file that is no whole Parquet file, a
             column that is missing or of another type, more samples than a driver can hold.
     """
-    uri = located(uri)
+    uri = files.located(uri)
     where = f"{uri}/run.json"
-    run = parse_run(files.read_text(spark, where), files.shown(where))
+    run = parse_run(
+        files.read_text(spark, where, "; is this the evidence folder of a run?"), files.shown(where)
+    )
     evidence = with_tables(spark, Evidence(uri, run, {}), TABLES)
     for name in ("ledger",) * run.loaded + ("deliveries",) * bool(run.groups):
         evidence.need(name)
@@ -151,12 +152,6 @@ def with_tables(spark: SparkSession, evidence: Evidence, names: Iterable[str]) -
         if lack:
             lacking[name] = lack
     return replace(evidence, tables=tables, lacking=lacking)
-
-
-def located(uri: str) -> str:
-    """Return a URI that Spark reads; a path without a scheme is one of this machine."""
-    uri = uri.rstrip("/")
-    return uri if "://" in uri or uri.startswith("file:") else Path(uri).absolute().as_uri()
 
 
 def _last_us(evidence: Evidence) -> int:

@@ -45,7 +45,7 @@ def commit(spark: SparkSession, folder: str, rows: Mapping[str, int], ranges: It
     """Say that what was read from topics is whole: the list is the last file of the folder.
 
     Raises:
-        Py4JJavaError: when the store does not take it.
+        EvidenceError: when the store does not take it.
     """
     listed = (ListedFile(file=name, rows=count) for name, count in rows.items())
     files.write_text(spark, f"{folder}/{INGEST}", text_of([*listed, *ranges]))

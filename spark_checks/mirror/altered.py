@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -43,12 +44,12 @@ def paired(found: DataFrame) -> DataFrame:
         if lost.isEmpty() or extra.isEmpty():
             break
         # Each round builds on the one before: a plan of all of them takes Spark minutes to think about.
-        pairs = _pair(lost, extra, keys).localCheckpoint()
+        pairs = _kept(_pair(lost, extra, keys))
         if pairs.isEmpty():
             continue
         rest = rest.unionByName(_altered(pairs))
         lost, extra = (
-            side.join(pairs.select(F.col(f"{name}_id").alias("id")), "id", "anti").localCheckpoint()
+            _kept(side.join(pairs.select(F.col(f"{name}_id").alias("id")), "id", "anti"))
             for name, side in (("lost", lost), ("extra", extra))
         )
     return rest.unionByName(lost.select(*_SHOWN)).unionByName(extra.select(*_SHOWN))
@@ -58,9 +59,8 @@ def _one_by_one(found: DataFrame, contents: str, place: str) -> DataFrame:
     """Return a row for each time: a name of its own (``id``), its content, and who it is or claims to be."""
     own = F.when(F.col("producer") >= 0, F.struct("producer", F.col("ident").alias("seq")))
     content = F.col(contents)[0]
-    return (
-        found.withColumn("nth", F.explode(F.sequence(F.lit(1), F.col("_times").cast("int"))))
-        .select(
+    return _kept(
+        found.withColumn("nth", F.explode(F.sequence(F.lit(1), F.col("_times").cast("int")))).select(
             *(name for name in _SHOWN if name != "_times"),
             F.lit(1).alias("_times"),
             F.struct("mirror", "producer", "ident", "nth").alias("id"),
@@ -68,8 +68,12 @@ def _one_by_one(found: DataFrame, contents: str, place: str) -> DataFrame:
             F.coalesce("claimed", own).alias("claimed"),
             *(content[part].alias(part) for part in PARTS),
         )
-        .localCheckpoint()
     )
+
+
+def _kept(rows: DataFrame) -> DataFrame:
+    """Keep rows without the plan that made them, on two nodes, so that one may be lost."""
+    return rows.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK_2)
 
 
 def _pair(lost: DataFrame, extra: DataFrame, keys: Sequence[str]) -> DataFrame:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import textwrap
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
 import yaml
 
-from kedge.evidence.files import replace_text
 from kedge.evidence.printable import plain
 from kedge.evidence.release import VERDICTS_SCHEMA, VERSION
 from kedge.plan.inventory.recommendations import NAME, laid_over
+from spark_checks.engine.files import write_text
 from spark_checks.job import Audit
 from spark_checks.results import Result
 
@@ -56,12 +55,16 @@ def verdicts(audit: Audit) -> dict[str, Any]:
     }
 
 
-def write(audit: Audit, out: Path) -> None:
-    """Write verdicts.json, junit.xml and recommendations.yml into a folder that exists."""
-    text = json.dumps(verdicts(audit), indent=2, ensure_ascii=False)
-    replace_text(out / "junit.xml", junit(audit))
-    replace_text(out / "recommendations.yml", recommendations(audit))
-    replace_text(out / "verdicts.json", f"{text}\n")
+def write(audit: Audit, out: str) -> None:
+    """Write verdicts.json, junit.xml and recommendations.yml into a folder that exists, on whatever store.
+
+    Raises:
+        EvidenceError: when the store does not take one.
+    """
+    spark, text = audit.evidence.session, json.dumps(verdicts(audit), indent=2, ensure_ascii=False)
+    write_text(spark, f"{out}/junit.xml", junit(audit))
+    write_text(spark, f"{out}/recommendations.yml", recommendations(audit))
+    write_text(spark, f"{out}/verdicts.json", f"{text}\n")
 
 
 def junit(audit: Audit) -> str:

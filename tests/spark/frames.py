@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -117,3 +120,42 @@ def evidence(spark: SparkSession, about: Run | None = None, **tables: Iterable[R
     """Evidence of the given tables, the others absent."""
     frames = {name: frame(spark, name, tables[name]) if name in tables else None for name in TABLES}
     return Evidence("memory", about or run(), frames)
+
+
+@dataclass
+class Counted:
+    """A number that is known at the end."""
+
+    value: int = 0
+
+
+@contextmanager
+def shuffled(spark: SparkSession) -> Iterator[Counted]:
+    """Count the rows that this thread's jobs shuffle meanwhile, by Spark's own counters."""
+    context, group, found = spark.sparkContext, str(uuid4()), Counted()
+    context.setJobGroup(group, group)
+    yield found
+    tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = {stage for job in jobs if job for stage in job.stageIds}
+    found.value = sum(store.lastStageAttempt(stage).shuffleWriteRecords() for stage in stages)
+
+
+@contextmanager
+def collecting(spark: SparkSession, most: str) -> Iterator[None]:
+    """Refuse jobs meanwhile that bring more than this to the driver."""
+    conf = spark.sparkContext._jsc.sc().conf()
+    before = conf.get("spark.driver.maxResultSize", "1g")
+    conf.set("spark.driver.maxResultSize", most)
+    try:
+        yield
+    finally:
+        conf.set("spark.driver.maxResultSize", before)
+
+
+def many(spark: SparkSession, table: str, row: Row, count: int, **columns: str) -> DataFrame:
+    """Rows as this one, but for columns that are an expression of their number ``n``."""
+    numbered = frame(spark, table, [row]).drop(*columns).crossJoin(spark.range(0, count, 1, 2).toDF("n"))
+    kinds = {field.name: field.dataType.simpleString() for field in TABLES[table]}
+    made = (f"cast({how} as {kinds[name]}) as `{name}`" for name, how in columns.items())
+    return numbered.selectExpr("*", *made).select(*kinds)

@@ -1,63 +1,159 @@
-"""The packed job on a Spark cluster of a master and two workers: the same verdicts, byte for byte."""
+"""The packed job by spark-submit on a Spark cluster of a master and two workers: the verdicts of one process."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spark_checks.package import pack
+from spark_checks.package import main as package
+from tests.awaiting import await_that
 from tests.faults.synthetic import write_evidence
-from tests.spark_cluster import WORKERS, cluster
+from tests.spark_cluster import SPARK, WORKERS, cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[2]
+LEVELS = "rebalance: {min_restarts: 2}\n"
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
-    with cluster(tmp_path) as address:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Evidence in which something must be found, so that examples and their order are compared too."""
+    made = tmp_path_factory.mktemp("submitted")
+    evidence = made / "evidence"
+    write_evidence(evidence, 22_000, per_record=2)
+    next((evidence / "deliveries").glob("rest-*.parquet")).unlink()
+    next((evidence / "records").glob("made-1-*.parquet")).unlink()
+    (made / "slo.yml").write_text(LEVELS)
+    package([str(made / "packed")])
+    return made
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> str:
+    """Verdicts of one process."""
+    command = [sys.executable, "-m", "spark_checks", "--master", "local[2]"]
+    found = audited(command, folder, str(folder / "evidence"), str(folder / "slo.yml"), folder / "alone")
+    assert '"undelivered"' in found
+    assert '"missing": 20000' in found
+    return found
+
+
+@pytest.fixture(scope="module")
+def master(folder: Path) -> Iterator[str]:
+    with cluster(folder) as address:
         yield address
 
 
-def verdicts(evidence: Path, out: Path, slo: Path, address: str, **variables: str) -> str:
-    command = [sys.executable, "-m", "spark_checks", "--evidence", str(evidence), "--slo", str(slo)]
+def audited(
+    command: list[str], folder: Path, evidence: str, slo: str, out: Path, uri: str = "", **variables: str
+) -> str:
     done = subprocess.run(
-        [*command, "--out", str(out), "--master", address],
+        [*command, "--evidence", evidence, "--slo", slo, "--out", uri or str(out)],
         capture_output=True,
         text=True,
         check=False,
-        cwd=evidence if variables else ROOT,
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", **variables},
+        cwd=ROOT if "-m" in command else folder,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "", **variables},
     )
-    said = [file.read_text(errors="replace")[-1500:] for file in out.parent.glob("worker*/*/*/stderr")]
-    assert done.returncode == 1, done.stdout + done.stderr + "\n".join(said)
+    said = [file.read_text(errors="replace")[-1500:] for file in folder.glob("worker*/*/*/stderr")]
+    assert done.returncode == 1, done.stdout + done.stderr[-3000:] + "\n".join(said)
+    assert (out / "report.html").stat().st_size > 100_000
     document = json.loads((out / "verdicts.json").read_text())
     # How long it took is no part of the verdict.
     assert document.pop("timings_s")["all"] > 0
     return json.dumps(document)
 
 
-def test_two_workers_give_the_verdicts_of_one_process(tmp_path: Path, master: str) -> None:
-    evidence, slo = tmp_path / "evidence", tmp_path / "slo.yml"
-    write_evidence(evidence, 22_000, per_record=2)
-    # Something must be found, so that examples and their order are compared too.
-    next((evidence / "deliveries").glob("rest-*.parquet")).unlink()
-    next((evidence / "records").glob("made-1-*.parquet")).unlink()
-    slo.write_text("rebalance: {min_restarts: 2}\n")
-    alone = verdicts(evidence, tmp_path / "alone", slo, "local[2]")
-    assert '"undelivered"' in alone
-    assert '"missing": 20000' in alone
-    # The cluster gets the job as it is packed, away from this repository.
-    pack(tmp_path / "kedge-audit.zip")
-    packed = {"PYTHONPATH": str(tmp_path / "kedge-audit.zip")}
-    assert verdicts(evidence, tmp_path / "cluster", slo, master, **packed) == alone
-    # Both workers had a part in it.
-    for number in WORKERS:
-        assert "Asked to launch executor" in (tmp_path / f"worker{number}.log").read_text()
+def submitted(folder: Path, address: str, name: str) -> tuple[str, list[dict[str, Any]]]:
+    """Submit the job with settings of the submitter's own; return its verdicts and Spark's event log.
+
+    Evidence, levels and report lie in a store that is no folder of this machine to Python.
+    """
+    events = folder / f"{name}-events"
+    events.mkdir()
+    configured = {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Dkedge.submitted=yes",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.hadoop.fs.viewfs.mounttable.store.link./run": folder.as_uri(),
+    }
+    packed = folder / "packed"
+    command = [str(SPARK / "bin" / "spark-submit"), "--master", address, "--name", name]
+    command += [part for key, value in configured.items() for part in ("--conf", f"{key}={value}")]
+    command += ["--py-files", str(packed / "kedge-audit.zip"), str(packed / "kedge-audit.py")]
+    store = "viewfs://store/run"
+    python = {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(SPARK)}
+    out = folder / name
+    found = audited(
+        command, folder, f"{store}/evidence", f"{store}/slo.yml", out, f"{store}/{name}", **python
+    )
+    [log] = [*events.glob("app-*")]
+    return found, [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [one for one in events if one["Event"] == f"SparkListener{kind}"]
+
+
+def test_a_submitted_job_runs_where_and_as_it_was_submitted(folder: Path, alone: str, master: str) -> None:
+    found, events = submitted(folder, master, "submitted")
+    assert found == alone
+    [environment] = of(events, "EnvironmentUpdate")
+    spark, java = environment["Spark Properties"], environment["System Properties"]
+    assert (spark["spark.master"], spark["spark.app.name"]) == (master, "submitted")
+    assert spark["spark.ui.enabled"] == "true"
+    assert java["kedge.submitted"] == "yes"
+    # Both workers had a part in it, and Spark tells which check its jobs were for.
+    assert len({one["Executor ID"] for one in of(events, "ExecutorAdded")}) == len(WORKERS)
+    assert {one["Task Info"]["Executor ID"] for one in of(events, "TaskEnd")} == {"0", "1"}
+    groups = {one["Properties"].get("spark.jobGroup.id") for one in of(events, "JobStart")}
+    assert None not in groups
+    assert {"delivery", "throughput", "latency"} <= groups
+
+
+def test_an_executor_that_is_killed_changes_no_verdict(folder: Path, alone: str, master: str) -> None:
+    before = {*folder.glob("worker1/app-*")}
+
+    def kill() -> None:
+        """Kill the first worker's executor once it has done something."""
+
+        def busy() -> bool:
+            logs = (
+                app / number / "stderr" for app in {*folder.glob("worker1/app-*")} - before for number in "01"
+            )
+            return any("Finished task" in log.read_text(errors="replace") for log in logs if log.is_file())
+
+        await_that(busy, "an executor of the first worker finishes a task", 300)
+        [executor] = executors(folder / "worker1")
+        os.kill(executor, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    found, events = submitted(folder, master, "killed")
+    killer.join()
+    assert of(events, "ExecutorRemoved")
+    assert len(of(events, "ExecutorAdded")) > len(WORKERS)
+    assert found == alone
+
+
+def executors(worker: Path) -> list[int]:
+    """Return the processes of Java in a worker's folder."""
+    return [
+        int(process.name)
+        for process in Path("/proc").glob("[0-9]*")
+        if worker in (process / "cwd").resolve().parents and (process / "exe").resolve().name == "java"
+    ]

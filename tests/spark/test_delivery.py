@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,11 +12,15 @@ from pyspark.sql import SparkSession
 from kedge.evidence.levels import Levels
 from kedge.evidence.run import Run
 from spark_checks.delivery import check as delivery
+from spark_checks.delivery.completeness import unledgered
 from spark_checks.delivery.order import reordered
 from spark_checks.delivery.producer_to_topic import topic_hop
-from spark_checks.delivery.topic_to_group import group_hop
+from spark_checks.delivery.topic_to_group import group_hop, skipped
+from spark_checks.engine.anomalies import examples, tally
+from spark_checks.engine.blocks import BLOCK_BITS
+from spark_checks.engine.facts import ledger_blocks
 from spark_checks.results import Anomaly
-from tests.spark.frames import Row, evidence, got, held, run, sent, unsure, us
+from tests.spark.frames import Row, evidence, got, held, run, sent, shuffled, unsure, us
 
 pytestmark = pytest.mark.spark
 
@@ -240,6 +245,70 @@ def test_rows_that_a_ledger_lacks_are_unknown_and_their_records_not_unexpected(s
     again = delivery.check(evidence(spark, about, ledger=rows, **tables), allowed)
     assert again.verdict == "unknown"
     assert "the ledger lacks 3 rows" in again.because
+
+
+def test_a_hole_of_a_ledger_is_one_however_blocks_cut_it(spark: SparkSession) -> None:
+    size = 1 << BLOCK_BITS
+    about = run(producers={"0": {"via": "kafka", "topic": "t", "records": 4 * size}})
+    rows = [sent(n) for n in (0, 2, size - 1, 3 * size + 1)]
+    found = unledgered(evidence(spark, about, ledger=rows))["unledgered"]
+    assert [(one["seq"], one["until_seq"]) for one in found.examples] == [
+        (1, 1),
+        (3, size - 2),
+        (size, 3 * size),
+        (3 * size + 2, 4 * size - 1),
+    ]
+    assert found.count == 4 * size - len(rows)
+
+
+def test_of_a_ledger_that_lacks_a_row_one_block_is_sorted(spark: SparkSession) -> None:
+    blocks, size = 4, 1 << BLOCK_BITS
+    about = run(producers={"0": {"via": "kafka", "topic": "t", "records": blocks * size}})
+    found = evidence(spark, about, ledger=[sent(0)])
+    sequence = spark.range(blocks * size).where(f"id != {size + 7}")
+    ledger = found.need("ledger").drop("seq").crossJoin(sequence.withColumnRenamed("id", "seq"))
+    found = replace(found, tables={**found.tables, "ledger": ledger})
+    ledger_blocks(found)
+    with shuffled(spark) as rows:
+        lacking = unledgered(found)["unledgered"]
+    assert [(one["seq"], one["until_seq"]) for one in lacking.examples] == [(size + 7, size + 7)]
+    assert rows.value <= size + 10
+
+
+JUMPS: dict[str, tuple[int, int, int]] = {
+    # From an offset, to an offset, and how many of those that lie between were not delivered.
+    "over a hole": (3, 6, 2),
+    "over two": (3, 9, 3),
+    "over nothing that lacks": (8, 10, 0),
+    "to the next": (20, 21, 0),
+}
+
+
+def test_a_jump_is_told_with_what_lies_between_its_ends(spark: SparkSession) -> None:
+    places = [(name, "c", "t", 0, 5, before, first) for name, (before, first, _) in JUMPS.items()]
+    columns = "group string, consumer string, topic string, partition int, first_order long"
+    positions = spark.createDataFrame(places, f"{columns}, before_value long, first_value long")
+    lacking = [(name, "t", partition, offset) for name in JUMPS for partition, offset in
+               ((0, 4), (0, 5), (0, 8), (0, 30), (1, 9))]  # fmt: skip
+    undelivered = spark.createDataFrame(lacking, "group string, topic string, partition int, offset long")
+    found = skipped(positions, undelivered)
+    assert {row["group"]: row["undelivered"] for row in found.collect()} == {
+        name: count for name, (_, _, count) in JUMPS.items() if count
+    }
+    # Jumps and holes of one partition are not brought together each with each.
+    assert "Join" not in found._jdf.queryExecution().optimizedPlan().toString()
+
+
+def test_of_many_findings_a_task_passes_on_the_few_that_may_be_shown(spark: SparkSession) -> None:
+    found = spark.range(0, 200_000, 1, 8).selectExpr(
+        "if(id % 2 = 0, 'lost', 'misplaced') as kind", "id as seq"
+    )
+    with shuffled(spark) as rows:
+        counted = tally(found, ["seq"])
+    assert {kind: one.count for kind, one in counted.items()} == {"lost": 100_000, "misplaced": 100_000}
+    assert [one["seq"] for one in counted["misplaced"].examples] == [*range(1, 21, 2)]
+    # Eight tasks, each with ten of two kinds, and its two counts.
+    assert rows.value <= 8 * 2 * (examples() + 1)
 
 
 def test_a_level_allows_what_it_says(spark: SparkSession) -> None:

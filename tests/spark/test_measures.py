@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from kedge.evidence.levels import Levels
-from spark_checks.checks import latency, throughput
+from spark_checks.checks import latency, partitions, throughput
+from spark_checks.delivery.producer_to_topic import topic_hop
+from spark_checks.engine.facts import ledger_blocks
 from spark_checks.rebalance import check as rebalance
 from spark_checks.rebalance.restarts import find_restarts
 from spark_checks.results import compose, judge
-from tests.spark.frames import Row, evidence, got, held, run, sent, unsure, us
+from tests.spark.frames import Row, collecting, evidence, got, held, many, run, sent, unsure, us
 
 pytestmark = pytest.mark.spark
 
@@ -49,6 +52,34 @@ def test_one_failed_check_fails_and_one_unknown_does_not_pass() -> None:
     assert compose(["pass", "pass"]) == "pass"
     assert compose([]) == "unknown"
     assert judge([], ["d"], "fine", judged=True) == ("unknown", "d")
+
+
+def test_what_is_collected_does_not_grow_with_records(spark: SparkSession) -> None:
+    """As many producers and partitions that hardly two records have both and their second in common."""
+    count, many_of = 400_000, 200
+    about = run(
+        topic={"partitions": many_of, "start_offsets": dict.fromkeys(map(str, range(many_of)), 0)},
+        producers={str(one): {"via": "kafka", "topic": "t"} for one in range(many_of)},
+    )
+    # Each producer goes round the partitions, beginning with its own.
+    columns = {"producer": f"n % {many_of}", "seq": f"n div {many_of}"}
+    columns |= {"partition": f"(n + n div {many_of}) % {many_of}", "offset": f"n div {many_of}"}
+    at = f"{us(1)} + (n * 7919) % 9000000"
+    ledger = columns | {"intended_us": at, "sent_us": at, "acked_us": at}
+    records = columns | {"intended_us": at, "timestamp_us": at}
+    whole = evidence(spark, about, ledger=[], records=[])
+    tables = {
+        "ledger": many(spark, "ledger", sent(0), count, **ledger),
+        "records": many(spark, "records", held(0) | {"crc": 100}, count, **records),
+    }
+    whole = replace(whole, tables={**whole.tables, **tables})
+    with collecting(spark, "16m"):
+        assert ledger_blocks(whole).num_rows == many_of
+        assert topic_hop(whole).totals["records"] == count
+        assert throughput.check(whole, levels()).measured["kafka"]["mean_records_per_s"] == round(
+            count / 9, 1
+        )
+        assert partitions.check(whole, levels()).measured["t"]["partitions"] == many_of
 
 
 def test_a_rate_met_over_the_window_passes(spark: SparkSession) -> None:

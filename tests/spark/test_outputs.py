@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -9,7 +11,7 @@ from kedge.evidence.levels import Levels
 from kedge.evidence.run import Run
 from spark_checks.checks import outputs
 from spark_checks.registry import asked
-from tests.spark.frames import TOPIC, Row, evidence, held, run, us
+from tests.spark.frames import TOPIC, Row, collecting, evidence, held, many, run, us
 
 pytestmark = pytest.mark.spark
 
@@ -120,6 +122,22 @@ def test_latency_goes_to_the_last_output_of_a_record_of_the_steady_window(
     assert (result.verdict, said in result.because) == (verdict, True)
     if timestamp_type == "append":
         assert result.measured["joins"]["latency_p50_ms"] == 1250
+
+
+def test_what_is_collected_does_not_grow_with_records(spark: SparkSession) -> None:
+    count, columns = 50_000, {"seq": "n", "offset": "n", "intended_us": f"{us(2)} + n"}
+    rows = many(spark, "records", held(0), count, **columns, timestamp_us=f"{us(2)} + n")
+    for key in (1, 2):
+        # Each took another time.
+        made_of = many(spark, "records", made(0, key), count, **columns, timestamp_us=f"{us(2)} + 2 * n")
+        rows = rows.unionByName(made_of)
+    whole = evidence(spark, about(), records=[])
+    whole = replace(whole, tables={**whole.tables, "records": rows})
+    with collecting(spark, "300k"):
+        result = outputs.check(whole, Levels())
+    measured = result.measured["joins"]
+    assert (measured["due_records"], measured["missing"]) == (2 * count, 0)
+    assert (measured["latency_p50_ms"], measured["latency_max_ms"]) == (25, 50)
 
 
 def test_records_of_one_identity_are_told_apart_by_their_values(spark: SparkSession) -> None:

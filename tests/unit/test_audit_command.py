@@ -17,6 +17,8 @@ from kedge.evidence.load_state import await_phase
 from kedge.evidence.run import parse_run
 from kedge.evidence.writing import EvidenceWriter
 from spark_checks.__main__ import settled
+from spark_checks.engine.files import on_this_machine
+from spark_checks.engine.session import configured
 from spark_checks.job import Auditor
 from verify.audit import main, sample, warm_up
 
@@ -57,6 +59,45 @@ def test_what_nobody_thought_of_is_no_verdict_and_one_line_says_where_it_broke(
     assert log.read_text().startswith("of Spark\nTraceback")
     assert settled(broken, tmp_path / "nowhere" / "spark.log") == 2
     assert "spark.log cannot be written: No such file" in capsys.readouterr().err
+
+
+def test_what_breaks_off_without_a_log_is_told_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    def broken() -> int:
+        raise KeyError("rest")
+
+    assert settled(broken, None) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback")
+    assert said.endswith("error: the audit broke off: KeyError: 'rest'; see above\n")
+
+
+def test_what_spark_is_configured_with_is_read_as_spark_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert configured() == {}
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# spark.ui.port 1\n\nspark.master  spark://h:7077 \n spark.ui.enabled=true\nspark.a: -Db=c -Dd\n"
+    )
+    assert configured() == {
+        "spark.master": "spark://h:7077",
+        "spark.ui.enabled": "true",
+        "spark.a": "-Db=c -Dd",
+    }
+
+
+@pytest.mark.parametrize(
+    ("uri", "here"),
+    [
+        ("runs/a b", "runs/a b"),
+        ("/a", "/a"),
+        ("file:///a%20b", "/a b"),
+        ("file:/a", "/a"),
+        ("s3a://a/b", None),
+    ],
+)
+def test_a_place_is_one_of_this_machine_or_another_stores(uri: str, here: str | None) -> None:
+    assert on_this_machine(uri) == (None if here is None else Path(here))
 
 
 def test_the_load_is_waited_for(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def summarize(run_dir: Path, out: Path | None = None) -> Result:
         took = round(time.monotonic() - begin, 2)
         seconds = {result.name: took, "all": took}
         audit = Audit(evidence.run.run_id, result.verdict, (result,), evidence, (), None, seconds)
-        documents.write(audit, folder)
+        documents.write(audit, str(folder))
         (folder / "report.html").write_text(page(result, evidence.run.run_id), encoding="utf-8")
     if out is not None:
         shutil.copyfile(run_dir / RECOMMENDATIONS, out)

@@ -50,7 +50,7 @@ def judge(auditor: Auditor, folder: Path, *, report_too: bool) -> tuple[str, str
     out = folder / "report"
     out.mkdir(exist_ok=True)
     found = auditor.audit(str(folder / "evidence"), read_levels(folder / "slo.yml"))
-    documents.write(found, out)
+    documents.write(found, str(out))
     if report_too:
         (out / "report.html").write_text(report.render(found), encoding="utf-8")
     bad = [f"{r.name}: {r.because}" for r in found.results if r.verdict in ("fail", "unknown")]
