@@ -14,7 +14,7 @@ SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
 .PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down check lint lint-code \
 	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow \
-	fast test-loopback test-nodes test-rest test-all test-long fuzz bench bench-clients release clean distclean
+	fast test-loopback test-nodes test-rest test-all test-long fuzz mutants bench bench-clients release clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -157,6 +157,10 @@ test-long: ## what takes minutes or a quiet machine: mirrors' faults, benches, s
 fuzz: ## inputs against all that reads files of others: inventories, reviews, border (INPUTS= of each, SEED=, SECONDS= for each)
 	$(SET_UP)
 	@$(RUN) python -m tests.fuzz $(call asked,INPUTS,inputs) $(call asked,SEED,seed) $(call asked,SECONDS,seconds)
+
+mutants: ## break lines of a copy of the product, and see which tests of make check notice (N=20 SEED=)
+	$(SET_UP)
+	@$(RUN) $(LOW) python -m tests.mutants $(call asked,N,n) $(call asked,SEED,seed)
 
 bench: ## what the benches need (python -m lab.bench.NAME, see lab/bench/)
 	$(SET_UP)

@@ -107,6 +107,7 @@ TARGETS = {
     "bench-clients": replace(_BENCH, jars=(KAFKA,), programs=("javac",)),
 }
 TARGETS["fuzz"] = _TESTS
+TARGETS["mutants"] = replace(_TESTS, programs=("git",))
 TARGETS["test-slow"] = TARGETS["test-fast"]
 TARGETS["test-long"] = replace(
     TARGETS["test-fleet"],

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kedge.deploy.deploy_steps import steps
 from tests.render.test_plan_playbook import INVENTORY, ROOT, play
 
 PLAYS = yaml.safe_load((ROOT / "deploy.yml").read_text())
@@ -41,6 +42,34 @@ def test_every_play_has_a_tag_and_what_looks_before_a_change_is_in_all() -> None
 def test_proxies_and_their_balancers_are_never_changed_without_the_other() -> None:
     both = {"kafka_rest", "rest_balancer"}
     assert [one["name"] for one in PLAYS if tags(one) & both and tags(one) != both] == []
+
+
+def test_the_steps_of_a_deploy_come_in_the_order_of_its_plays() -> None:
+    every = {"instances": {"new": {"state": "new"}, "old": {"state": "differs"}}, "stale": ["gone"]}
+    services = ("streams_app", "mirror_maker", "rest_balancer", "kafka_rest", "kafka_broker")
+    found = [(one.service, one.do, one.instance) for one in steps({"h": dict.fromkeys(services, every)})]
+    assert found == [
+        ("kafka_broker", "start", "new"),
+        ("kafka_broker", "restart", "old"),
+        ("kafka_rest", "start", "new"),
+        ("kafka_rest", "drain", "gone"),
+        ("rest_balancer", "start", "new"),
+        ("rest_balancer", "serve both", "old"),
+        ("kafka_rest", "stop", "gone"),
+        ("kafka_rest", "restart", "old"),
+        ("rest_balancer", "serve planned", "new"),
+        ("rest_balancer", "serve planned", "old"),
+        # One that moves stops before it starts elsewhere.
+        ("mirror_maker", "stop", "gone"),
+        ("mirror_maker", "start", "new"),
+        ("mirror_maker", "restart", "old"),
+        ("streams_app", "start", "new"),
+        ("streams_app", "stop", "gone"),
+        ("streams_app", "restart", "old"),
+    ]
+    last = {tag: number for number, one in enumerate(PLAYS) if "tags" in one for tag in tags(one)}
+    order = [one for one in dict.fromkeys(service for service, _, _ in found) if one != "rest_balancer"]
+    assert order == sorted(order, key=last.__getitem__)
 
 
 @pytest.mark.slow

@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from verify.collect.__main__ import collect, main, read_actions
+from verify.collect.__main__ import _pause_rows, _sample_rows, collect, main, read_actions
 from verify.collect.clocks import ClockOffset, RoundTrip, offset
 from verify.collect.gc import Pause, pauses
 from verify.collect.hosts import CollectError, ssh_options, to_access
 from verify.collect.reading import (
     GcLog,
+    HostFiles,
     SampleLog,
     gc_logs,
     pairs,
@@ -200,6 +201,19 @@ def test_a_shared_cache_counts_once_and_caches_apart_add_up(shared: bool, cache:
 def test_samples_that_are_cut_off_empty_or_of_another_time_are_passed_over() -> None:
     lines = [told(5)[:20], "[]", "null", told(5, rss=0), told(1), told(20), told(6)]
     assert [row["at_us"] for row in samples(lines, 2, 10, shared_cache=True)] == [6]
+
+
+def test_what_came_after_the_end_of_the_run_is_not_collected() -> None:
+    run = {"started_us": 2, "ended_us": 10}
+    sampled = SampleLog("st1", "streams_app", "joins", SAMPLES, shared_cache=True)
+    read = HostFiles({}, {}, {SAMPLES: [told(6), told(20)]})
+    assert [row["at_us"] for row in _sample_rows([sampled], {"st1": read}, run)] == [6]
+    # Of a run that did not end properly all is evidence that there is.
+    assert len(_sample_rows([sampled], {"st1": read}, run | {"ended_us": None})) == 2
+    paused = GcLog("rest1", "kafka_rest", "8082", "gc.log")
+    run = {"started_us": TEN, "ended_us": TEN + 2_500_000}
+    found = _pause_rows([paused], {"rest1": HostFiles({}, {"gc.log": GC_LINES}, {})}, run)
+    assert [row["kind"] for row in found] == ["Pause Young (Normal) (G1 Evacuation Pause)", "Pause Remark"]
 
 
 def test_clock_is_told_by_the_shortest_round_trip() -> None:

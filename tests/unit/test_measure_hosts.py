@@ -1,9 +1,16 @@
-"""How busy a machine was, from what its kernel counts."""
+"""How busy a machine was, from what its kernel counts; what becomes of a measurement's topic."""
 
 from __future__ import annotations
 
-import pytest
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from verify.measure.config import MeasureError
+from verify.measure.topics import temporary_topic
 from verify.measure.utilization import load, parse, this_machine
 
 BEFORE = """boot 11-22
@@ -48,3 +55,24 @@ def test_this_machine_can_be_read() -> None:
 def test_what_is_no_kernels_is_refused() -> None:
     with pytest.raises(ValueError, match="no counters"):
         parse(["cat: /proc/stat: No such file"])
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"),
+    [(KafkaError.TOPIC_AUTHORIZATION_FAILED, True), (KafkaError.UNKNOWN_TOPIC_OR_PART, False)],
+)
+def test_a_topic_that_cannot_be_deleted_is_named_unless_it_is_gone(code: int, stays: bool) -> None:
+    def refused(_: float) -> None:
+        raise KafkaException(KafkaError(code))
+
+    led: Any = SimpleNamespace(
+        topics={"kedge-measure-1": SimpleNamespace(partitions={0: SimpleNamespace(leader=1)})}
+    )
+    client = SimpleNamespace(
+        create_topics=lambda topics, **_: {topics[0].topic: SimpleNamespace(result=lambda _: None)},
+        list_topics=lambda *_, **__: led,
+        delete_topics=lambda names, **_: {names[0]: SimpleNamespace(result=refused)},
+    )
+    said = pytest.raises(MeasureError, match="kedge-measure-1 of this measurement could not be deleted")
+    with said if stays else nullcontext(), temporary_topic(client, "kedge-measure-1", 1, 1):
+        pass

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+from jinja2 import Environment
 
 from kedge.services.registry import SERVICES
 
@@ -38,6 +40,45 @@ def test_a_fact_of_a_role_is_no_variable_of_a_service() -> None:
     ]
     assert len(facts) > 5
     assert [f"{path.relative_to(ROOT)}: {name}" for path, name in facts if name.startswith(prefixes)] == []
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_haproxy_is_installed_and_its_own_unit_masked_where_it_is_missing(there: bool) -> None:
+    found = {"stat": {"exists": there}}
+    tasks = yaml.safe_load((ROOT / "roles/rest_balancer/tasks/install.yml").read_text())
+    done = [
+        next(key for key in task if key.startswith("ansible.builtin."))
+        for task in tasks
+        if _value(task.get("when", "true"), _rest_balancer_found=found)
+    ]
+    missing = [
+        "ansible.builtin.file",
+        "ansible.builtin.package",
+    ]  # in this order: the package starts its unit
+    assert done == ["ansible.builtin.stat", *([] if there else missing)]
+
+
+def test_the_soak_asks_the_cluster_with_the_login_of_the_gate() -> None:
+    (task,) = [
+        task for task in _tasks(yaml.safe_load((ROOT / "roles/instances/tasks/soak.yml").read_text()))
+        if "kafka_group_gate" in task
+    ]  # fmt: skip
+    login = {
+        "client": {"a": 1},
+        "secrets": {"b": 2},
+        "positions_secrets": {"c": 3},
+        "bootstrap_servers": "k:9092",
+    }
+    for gate, given in ((login, login), ({"groups": ["g"]}, {key: {} for key in login})):
+        assert _value(task["when"], _instances_gate=gate)
+        for name in gate.keys() & login.keys() or login.keys() - {"bootstrap_servers"}:
+            asked = task["kafka_group_gate"][name].removeprefix("{{").removesuffix("}}")
+            assert _value(asked, _instances_gate=gate) == given[name], name
+    assert not _value(task["when"], _instances_gate={})
+
+
+def _value(expression: str, **variables: Any) -> Any:
+    return Environment().compile_expression(expression)(**variables)
 
 
 def _tasks(tasks: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:

@@ -264,6 +264,40 @@ def test_another_value_is_another_release(staged: Staged) -> None:
     assert "threads=2" in staged.text(), "it is staged, and the process keeps what it runs"
 
 
+@pytest.mark.parametrize("before", ["[Unit]\nDescription=old\n", None])
+def test_a_changed_unit_is_written_and_read_by_systemd_and_then_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    monkeypatch.setattr(kedge_release, "SYSTEMD", tmp_path)
+    units = {"kafka-rest@.service": "[Unit]\nDescription=new\n", "kafka-rest.target": "[Unit]\n"}
+    (tmp_path / "kafka-rest.target").write_text(units["kafka-rest.target"])
+    if before is not None:
+        (tmp_path / "kafka-rest@.service").write_text(before)
+    asked: list[str] = []
+
+    def installed(*, check: bool = False, unread: str = "no") -> list[dict[str, str]]:
+        asked.clear()
+
+        def run(words: list[str], **_: Any) -> tuple[int, str, str]:
+            asked.append(words[1])
+            return 0, f"{unread}\n", ""
+
+        return kedge_release.install_units(
+            SimpleNamespace(params={"units": units}, check_mode=check, run_command=run)
+        )
+
+    assert [one["after"] for one in installed(check=True)] == [units["kafka-rest@.service"]]
+    assert "daemon-reload" not in asked
+    assert [one["before"] for one in installed()] == [before or ""]
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == units
+    assert asked[-2:] == ["daemon-reload", "enable"]
+    assert installed() == []
+    assert "daemon-reload" not in asked
+    # A run that was killed wrote it, and systemd has not read it.
+    assert installed(unread="yes") == []
+    assert "daemon-reload" in asked
+
+
 def test_a_script_of_another_interpreter_is_another_release() -> None:
     one, other = ({**INSTANCE, "files": {"run": f"#!/bin/{shell}\n# Why\n"}} for shell in ("sh", "bash"))
     assert kedge_release.release_id(one, b"key") != kedge_release.release_id(other, b"key")

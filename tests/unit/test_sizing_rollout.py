@@ -6,13 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kedge.deploy.planned import planned_rollout
+from kedge.deploy.rendering import render
 from kedge.plan.hosts import Inventory
 from kedge.plan.settings import Setting
 from kedge.services.planning import make_plan
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import of_rule, planned, rest
+from tests.unit.test_sizing_broker import brokers
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,9 +63,36 @@ def test_a_host_without_a_service_has_no_rollout() -> None:
     assert make_plan(of_topics({"partitions": 1})).rollouts == {}
 
 
-def test_how_long_an_instance_may_stop_is_planned_for_its_unit() -> None:
-    assert planned(rest(1), "TimeoutStopSec") == "60"
-    assert planned(rest(1, stop_seconds=90), "TimeoutStopSec") == "90"
+@pytest.mark.parametrize(
+    ("service", "inventory", "seconds"),
+    [
+        ("kafka_rest", rest(1), "60"),
+        ("kafka_rest", rest(1, stop_seconds=90), "90"),
+        ("rest_balancer", rest(1, groups={"rest_balancer": ("lb1",)}), "65"),
+        ("mirror_maker", mirrors(1), "120"),
+        ("streams_app", streams(1), "120"),
+        ("kafka_broker", brokers(["b1"]), "180"),
+    ],
+)
+def test_how_long_an_instance_may_stop_is_planned_for_its_unit(
+    service: str, inventory: Inventory, seconds: str
+) -> None:
+    (of_host,) = [of[service] for of in make_plan(inventory).services.values() if service in of]
+    for one in of_host:
+        (stop,) = [s for s in one.settings if s.key == "TimeoutStopSec"]
+        assert (stop.value, stop.rule) == (seconds, "rollout.stop")
+        unit = f"{service.replace('_', '-')}@{one.name}.service"
+        assert stop.file == f"/etc/systemd/system/{unit}.d/10-kedge.conf"
+
+
+def test_a_balancer_is_asked_to_let_requests_end_and_a_jvm_to_end() -> None:
+    units = yaml.safe_load((ROOT / "roles/rest_balancer/vars/main.yml").read_text())
+    own = render("service.j2", unit="rest-balancer", user="u", **units["_rest_balancer_unit"])
+    assert re.findall(r"^Kill.*", own, re.M) == ["KillSignal=SIGUSR1", "KillMode=mixed"]
+    jvm = render("service.j2", unit="u", user="u", description="d", exec_start="/bin/true")
+    assert re.findall(r"^Kill.*|^SuccessExitStatus.*", jvm, re.M) == ["SuccessExitStatus=143"]
+    others = {path.parts[-3] for path in ROOT.glob("roles/*/*/*.yml") if "kill_signal" in path.read_text()}
+    assert others == {"rest_balancer"}
 
 
 def test_no_unit_template_or_role_holds_a_limit_of_its_own() -> None:

@@ -1,0 +1,82 @@
+"""A figure that is exactly at its level meets it; a window has its first second, and not the one after its last."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kedge.evidence.levels import Levels
+from spark_checks.checks import throughput, zombies
+
+
+@pytest.mark.parametrize(
+    ("held_s", "level", "verdict"),
+    [
+        (7.0, 7.0, "pass"),
+        (7.0, 6.9, "fail"),
+        (None, 0.0, "pass"),
+        (5.9, 0.0, "pass"),  # a slow first read
+        (6.0, 0.0, "fail"),
+        (7.0, None, "measured"),
+    ],
+)
+def test_a_member_may_hold_partitions_as_long_as_the_level_says(
+    monkeypatch: pytest.MonkeyPatch, held_s: float | None, level: float | None, verdict: str
+) -> None:
+    row = {"group": "g", "consumer": "c", "partitions": ["t-0"], "from_us": 0, "records": 1}
+    found = [] if held_s is None else [row | {"held_us": held_s * 1e6}]
+    table = SimpleNamespace(to_pandas=lambda: None)
+    for name, given in (
+        ("silent", found),
+        ("owned", None),
+        ("acked_grains", table),
+        ("delivered_grains", table),
+    ):
+        monkeypatch.setattr(zombies, name, lambda *_, given=given: given)
+    run = SimpleNamespace(groups={"g": SimpleNamespace(via="kafka")}, sampling_us={}, started_us=0)
+    evidence: Any = SimpleNamespace(run=run, rows=lambda _: pa.table({"group": ["g"]}))
+    levels = Levels.model_validate({"zombies": {"held_s": level}})
+    assert zombies.check(evidence, levels).verdict == verdict
+
+
+@pytest.mark.parametrize(("level", "verdict"), [(20.0, "pass"), (20.1, "unknown"), (None, "measured")])
+def test_the_rate_is_that_of_the_seconds_of_the_window(
+    monkeypatch: pytest.MonkeyPatch, level: float | None, verdict: str
+) -> None:
+    seconds = [-1, 0, 1, 2]
+    ledger = pa.table(
+        {
+            "via": ["kafka"] * 4,
+            "instance": [None] * 4,
+            "outcome": ["acked"] * 4,
+            "acked_s": seconds,
+            "intended_s": seconds,
+            "records": [1000, 15, 25, 7000],
+            "bytes": [1000, 300, 500, 7000],
+        }
+    )
+    monkeypatch.setattr(throughput, "ledger_seconds", lambda _: ledger)
+    monkeypatch.setattr(throughput, "read_restarts", lambda *_: [])
+    run = SimpleNamespace(measured_s=2.5, measured_from_us=0, producers={})
+    evidence: Any = SimpleNamespace(run=run, rows=lambda _: None)
+    levels = Levels.model_validate({"throughput": {"kafka": {"records_per_s": level}}})
+    result = throughput.check(evidence, levels)
+    assert result.verdict == verdict  # no more than 20 were offered
+    measured = result.measured["kafka"]
+    assert (measured["mean_records_per_s"], measured["offered_records_per_s"]) == (20.0, 20.0)
+    assert (measured["mean_bytes_per_s"], measured["records"]) == (400.0, 40)
+
+
+@pytest.mark.parametrize(
+    ("mean", "offered", "problems", "doubts"),
+    [(100, 100, 0, 0), (99, 100, 1, 0), (99, 99, 0, 1), (97, 99, 1, 0)],
+)
+def test_a_rate_below_its_level_fails_unless_no_more_was_offered(
+    mean: int, offered: int, problems: int, doubts: int
+) -> None:
+    figures = {"mean_records_per_s": mean, "offered_records_per_s": offered, "records": 1}
+    found = throughput._against("kafka", 100.0, figures, 0)
+    assert tuple(map(len, found)) == (problems, doubts)
