@@ -201,7 +201,8 @@ def put_group(sheet: Sheet, file: str, client: ClientProfile, brokers: Coordinat
         return
     if obstacle is None and refused:
         obstacle = Obstacle(
-            f"consumer_settings have {refused[0]}, with which a consumer of that protocol does not start",
+            sheet.either(f"consumer_settings have {refused[0]}", f"{refused[0]} is set")
+            + ", with which a consumer of that protocol does not start",
             SOURCE,
         )
     if obstacle is None:
@@ -230,18 +231,24 @@ def put_group(sheet: Sheet, file: str, client: ClientProfile, brokers: Coordinat
 
 def _check_asked(sheet: Sheet, client: ClientProfile, refused: list[str], obstacle: Obstacle | None) -> None:
     """Find what is at odds with the consumer protocol that a person asks for."""
-    what = f"consumer_settings of client {client.name} ask for the consumer protocol"
+    out = sheet.either(" out of consumer_settings", " out")
+    what = sheet.either(f"consumer_settings of client {client.name} ask", f"{PROTOCOL} asks")
+    what += " for the consumer protocol"
+    has = sheet.either("have", "others are set:")
     if refused:
         sheet.error(
             "clients.group_protocol",
-            f"{what} and have {', '.join(refused)}: a consumer that has both does not start ({SOURCE})",
-            f"take {' and '.join(refused)} out of consumer_settings: in that protocol the brokers set "
-            "session and assignor of a group",
+            f"{what} and {has} {', '.join(refused)}: a consumer that has both does not start ({SOURCE})",
+            f"take {' and '.join(refused)}{out}: in that protocol the brokers set session and assignor of a "
+            "group",
+            *refused,
+            PROTOCOL,
         )
     if obstacle is not None:
         report = sheet.error if obstacle.fatal else sheet.warning
         report(
             "clients.group_protocol",
             f"{what}: {obstacle.why} ({obstacle.source})",
-            f"take {PROTOCOL} out of consumer_settings" + (f", or {obstacle.fix}" if obstacle.fix else ""),
+            f"take {PROTOCOL}{out}" + (f", or {obstacle.fix}" if obstacle.fix else ""),
+            PROTOCOL,
         )

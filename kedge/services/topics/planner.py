@@ -43,6 +43,7 @@ def plan_topics(inventory: Inventory) -> Part:
             version,
             topic.settings,
             where,
+            f"{where}.settings",
             severity="error",
             consequence=": brokers refuse a topic with it",
         )
