@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from kedge.evidence.nearest import nearest
 from kedge.keys.catalogue import Component, every_key, known_keys
@@ -31,18 +31,18 @@ class KnownKeys:
 def check_keys(
     component: Component,
     version: str,
-    keys: Mapping[str, Any],
+    keys: Iterable[str],
     where: str,
-    variable: str,
     rule: str = "keys.unknown",
     severity: Severity = "warning",
     consequence: str = SILENT,
+    variable: str = "",
     bare: Callable[[str], str] = str,
 ) -> list[Finding]:
-    """Return a finding for each key of ``variable`` that this version of a component does not read.
+    """Return a finding for each key that this version of a component does not read.
 
-    ``bare`` returns a key as the component has it; ``severity`` and ``consequence`` are those of a key that
-    no version knows.
+    ``severity`` and ``consequence`` are those of a key that no version knows. ``variable`` holds the keys, by
+    default ``where``; ``bare`` returns one as the component has it.
     """
     known = known_keys(component, version)
     if not known:
@@ -51,10 +51,10 @@ def check_keys(
         KnownKeys(f"{_TITLES.get(component, component)} {version}", known, every_key(component)),
         {key: bare(key) for key in keys},
         where,
-        variable,
         rule,
         severity,
         consequence,
+        variable=variable or where,
     )
 
 
@@ -62,11 +62,12 @@ def unread(
     read: KnownKeys,
     keys: Mapping[str, str],
     where: str,
-    variable: str,
     rule: str,
     severity: Severity,
     consequence: str,
     otherwise: str = "",
+    *,
+    variable: str,
 ) -> list[Finding]:
     """Return a finding for each key that is not read; ``keys`` says how the component has each.
 

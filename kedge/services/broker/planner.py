@@ -91,8 +91,8 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
                 cluster.version,
                 variables.settings,
                 sheet.where,
-                f"{SERVICE}_settings",
                 "broker.keys",
+                variable=sheet.variable,
             )
             of_host = services.setdefault(host, {})
             instance = PlannedInstance(name, sheet.by_file(), variables.port)

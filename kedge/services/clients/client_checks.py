@@ -31,8 +31,9 @@ def check_acks(
     acks: str,
     levels: Mapping[str, Any],
     mend: str,
-    key: str,
     rule: str = "clients.acks",
+    *,
+    key: str,
 ) -> bool:
     """Report a producer whose acknowledged records can be lost where no loss is allowed; tell if it is so.
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kedge.plan.findings import WITH_INVENTORY, Reader
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import KafkaCluster
 from kedge.plan.inventory.service_levels import service_levels
@@ -99,6 +100,7 @@ class Coordinator:
     ours: bool
     session_ms: int | None
     protocols: str = ""
+    reader: Reader = WITH_INVENTORY
 
 
 def session_ms(stall_s: float | None) -> int:
@@ -123,7 +125,8 @@ def stall_s(inventory: Inventory) -> float | None:
 def coordinator(inventory: Inventory, cluster: KafkaCluster) -> Coordinator:
     """Return what the groups of a cluster find at its brokers."""
     if cluster.brokers is None:
-        return Coordinator(cluster.version, ours=False, session_ms=cluster.group_session_ms)
+        given = cluster.group_session_ms
+        return Coordinator(cluster.version, ours=False, session_ms=given, reader=inventory.reader)
     hosts = inventory.group(cluster.brokers)
     own: Mapping[str, Any] = (inventory.hosts[hosts[0]].get("kafka_broker_settings") or {}) if hosts else {}
     session = int_or_zero(own.get("group.consumer.session.timeout.ms")) or session_ms(stall_s(inventory))
@@ -155,11 +158,12 @@ def broker_obstacle(brokers: Coordinator, cluster: str) -> Obstacle | None:
     if brokers.session_ms is None:
         why = (
             f"nobody says whether the brokers of {cluster} have it turned on (the feature group.version), "
-            f"and with which session: {name}.group_session_ms"
+            f"and with which session{brokers.reader.either(f': {name}.group_session_ms', '')}"
         )
         fix = (
-            f"turn the feature group.version on at the brokers of {cluster}, and set {name}.group_session_ms "
-            "to their group.consumer.session.timeout.ms"
+            f"turn the feature group.version on at the brokers of {cluster}, "
+            + brokers.reader.either(f"and set {name}.group_session_ms to", "and look at")
+            + " their group.consumer.session.timeout.ms"
         )
         return Obstacle(why, SOURCE, fatal=False, fix=fix)
     return _defect(_BROKER_DEFECTS, brokers.version, f"a broker of {brokers.version}", "the brokers")

@@ -212,7 +212,7 @@ def _check_levels(
     mend = sheet.either(f"use profile balanced, or {safe} in producer_settings", f"write {safe}")
     it = sheet.either(f"client {client.name}", "it")
     what = sheet.either(f"{it} (profile {client.profile})", it)
-    refused = check_acks(sheet, what, acks, levels, mend, "acks")
+    refused = check_acks(sheet, what, acks, levels, mend, key="acks")
     # Without acks=all there is no idempotence either, and one finding is enough.
     if not refused and _effective(client, producer, "enable.idempotence") != "true":
         for kind in ("duplicated", "reordered"):
@@ -403,5 +403,5 @@ def _unknown_keys(client: ClientProfile) -> list[Finding]:
     findings: list[Finding] = []
     for role, own in _own_settings(client):
         where, variable = f"client {client.name}: {role}_settings", f"{_variable(client)}.{role}_settings"
-        findings += check_keys(role, version, own, where, variable, bare=_bare)
+        findings += check_keys(role, version, own, where, variable=variable, bare=_bare)
     return findings

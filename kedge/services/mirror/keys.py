@@ -49,7 +49,7 @@ def check_flow_keys(flow: Flow, role: MirrorMaker) -> list[Finding]:
     findings = []
     for client in ("consumer", "producer"):
         variable, own = f"{where}.{client}_settings", getattr(spec, f"{client}_settings")
-        findings += check_keys(client, role.version, own, variable, variable)
+        findings += check_keys(client, role.version, own, variable)
     if role.kind == "mirror_maker_2":
         others = frozenset[str]().union(*(known_keys(c, role.version) for c in BESIDE))
         of_client = tuple(f"{client}." for client in ("consumer", "producer", "admin"))
@@ -58,8 +58,7 @@ def check_flow_keys(flow: Flow, role: MirrorMaker) -> list[Finding]:
             for key, bare in bare_keys(spec).items()
             if bare not in others and not bare.startswith((*_PASSED_ON, *of_client))
         }
-        variable = f"{where}.settings"
-        findings += check_keys("mm2", role.version, own, variable, variable, bare=own.__getitem__)
+        findings += check_keys("mm2", role.version, own, f"{where}.settings", bare=own.__getitem__)
         findings += _misplaced(spec, role, f"{where}.settings")
     return findings
 

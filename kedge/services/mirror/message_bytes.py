@@ -17,11 +17,11 @@ def _max_bytes(settings: tuple[Setting, ...]) -> int | None:
 
 
 def message_bytes(
-    flow: MirrorFlow, name: str, source: Mapping[str, tuple[Setting, ...]], cluster: KafkaCluster
+    flow: MirrorFlow, variable: str, source: Mapping[str, tuple[Setting, ...]], cluster: KafkaCluster
 ) -> tuple[int, str]:
-    """Return the largest message of a flow, and where that is said."""
+    """Return the largest message of a flow, and where that is said: by ``variable`` if the flow says it."""
     if flow.max_message_bytes:
-        return flow.max_message_bytes, f"mirror_maker_flows.{name}.max_message_bytes"
+        return flow.max_message_bytes, variable
     default = cluster.message_max_bytes or MESSAGE_MAX_BYTES
     said = f"message.max.bytes of cluster {flow.source}" if cluster.message_max_bytes else "Kafka's default"
     largest, where = default, said
@@ -102,7 +102,7 @@ def check_request(
             "mirror.producer.message_bytes",
             f"max.request.size{sheet.of(sheet.where)} is {request}, and its messages have up to "
             f"{largest} bytes ({said})",
-            f"set max.request.size to {largest}, or leave it out",
+            f"set {sheet.either('', prefix)}max.request.size to {largest}, or leave it out",
             f"{prefix}max.request.size",
         )
     elif request > takes >= largest:
@@ -110,6 +110,6 @@ def check_request(
             "mirror.producer.message_bytes",
             f"max.request.size{sheet.of(sheet.where)} is {request}, above the {takes} that "
             f"{taker} takes: a larger batch is refused there",
-            f"set max.request.size to {largest}, or leave it out",
+            f"set {sheet.either('', prefix)}max.request.size to {largest}, or leave it out",
             f"{prefix}max.request.size",
         )

@@ -177,6 +177,7 @@ def _linger(sheet: Sheet, flow: Flow) -> Choice:
 def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: int) -> None:
     spec, limits = flow.flow, flow.limits
     of, ratio = sheet.of(sheet.where), spec.max_compression_ratio
+    own = sheet.either("", prefix)
     check_request(
         sheet,
         prefix,
@@ -198,7 +199,7 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             f"batch.size{of} is {batch}, above the {limits.target_bytes} bytes that the target "
             "takes: a full batch that does not compress is refused, split by batch.size into itself, and "
             f"refused again for ever ({_SPLIT})",
-            f"set batch.size to {fitting} or less",
+            f"set {own}batch.size to {fitting} or less",
             f"{prefix}batch.size",
         )
     elif own_batch and batch > ratio * bound + 1:
@@ -206,7 +207,7 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             "mirror.producer.batch",
             f"batch.size{of} is {batch}: a batch that compresses {1 / ratio:.0f} times worse than "
             f"estimated outgrows the {whose}, is split and sent again",
-            f"set batch.size to {fitting} or less, or max_compression_ratio to what was measured",
+            f"set {own}batch.size to {fitting} or less, or max_compression_ratio to what was measured",
             f"{prefix}batch.size",
         )
     needed = limits.target_partitions * batch
@@ -216,7 +217,7 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             "mirror.producer.buffer",
             f"buffer.memory{of} is {buffer}, and {limits.target_partitions} partitions "
             f"({limits.target_source}) x {batch} bytes are {needed}: send() will block",
-            f"set buffer.memory to {needed} or more, or leave it out",
+            f"set {own}buffer.memory to {needed} or more, or leave it out",
             f"{prefix}buffer.memory",
         )
     linger = int_or_zero(value_of(sheet, f"{prefix}linger.ms"))
@@ -226,8 +227,8 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
         sheet.warning(
             "mirror.latency",
             f"linger.ms{of} is {linger}, and its latency budget leaves {spare_ms(spec):g} ms",
-            f"set linger.ms to {max(0, math.floor(spare_ms(spec) / 2))} or less, or {raised}"
-            if "linger.ms" in spec.producer_settings
+            f"set {own}linger.ms to {max(0, math.floor(spare_ms(spec) / 2))} or less, or {raised}"
+            if any(s.key == f"{prefix}linger.ms" and s.by == "person" for s in sheet.settings)
             else f"{raised}, or take advice: documented out: by measurement linger.ms follows the budget",
             f"{prefix}linger.ms",
         )

@@ -60,4 +60,4 @@ def check_clients(
     in_files = f"write {key}: all"
     mend = sheet.either(f"use kafka_rest_profile balanced, or {key}: all in {sheet.variable}", in_files)
     what = f"the producer of the REST proxy{named}"
-    check_acks(sheet, what, acks, levels, mend, key, rule="rest.clients.acks")
+    check_acks(sheet, what, acks, levels, mend, "rest.clients.acks", key=key)

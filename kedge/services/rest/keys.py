@@ -42,7 +42,9 @@ def check_rest_keys(
         place = None if key in read.ever else _place(of, read, version, key)
         if place is None:
             otherwise = reader.either(_PLUGINS, _IN_FILES)
-            found += unread(read, {key: key}, where, _VARIABLE, "rest.keys", of.unknown, SILENT, otherwise)
+            found += unread(
+                read, {key: key}, where, "rest.keys", of.unknown, SILENT, otherwise, variable=_VARIABLE
+            )
             continue
         what = f"{read.name} does not know {key}{SILENT}: its clients read it as {place}"
         there = place in keys

@@ -48,7 +48,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
             continue
         distribution, variables, facts = read
         planned.append((host, variables, facts))
-        about = Sheet(f"{host} {SERVICE}", advice, {}, reader=inventory.reader)
+        about = Sheet(f"{host} {SERVICE}", advice, {}, f"{SERVICE}_settings", inventory.reader)
         if variables.cluster not in servers:
             servers[variables.cluster] = bootstrap(inventory, variables.cluster, known[variables.cluster])
         fetched = fetches_of(inventory, known[variables.cluster], variables.settings, *CONSUMER_PREFIXES)

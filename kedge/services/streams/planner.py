@@ -238,7 +238,7 @@ def _acks_findings(name: str, spec: StreamsApp, inventory: Inventory) -> list[Fi
     key = next((k for k in ("producer.acks", "acks") if k in spec.settings), None)
     if key:
         fix, levels = f"take {key}{sheet.out}: Kafka Streams sets all", service_levels(inventory)
-        check_acks(sheet, "the application", str(spec.settings[key]), levels, fix, key, "streams.acks")
+        check_acks(sheet, "the application", str(spec.settings[key]), levels, fix, "streams.acks", key=key)
     return sheet.findings
 
 
@@ -294,8 +294,8 @@ def _key_findings(spec: StreamsApp) -> list[Finding]:
         if component is None:
             plain.append(key)
         else:
-            findings += check_keys(component, spec.version, {key: ""}, _SETTINGS, _SETTINGS, bare=bare)
+            findings += check_keys(component, spec.version, [key], _SETTINGS, bare=bare)
     clients = frozenset[str]().union(*(known_keys(c, spec.version) for c in BESIDE))
     # Serdes of a registry get all keys.
-    own = {k: "" for k in plain if k not in clients and k not in every_key("serializer")}
-    return findings + check_keys("streams", spec.version, own, _SETTINGS, _SETTINGS)
+    own = [k for k in plain if k not in clients and k not in every_key("serializer")]
+    return findings + check_keys("streams", spec.version, own, _SETTINGS)

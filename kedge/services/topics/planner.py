@@ -43,9 +43,9 @@ def plan_topics(inventory: Inventory) -> Part:
             version,
             topic.settings,
             where,
-            f"{where}.settings",
             severity="error",
             consequence=": brokers refuse a topic with it",
+            variable=f"{where}.settings",
         )
         findings += check_values(f"{where}.settings", "all", topic.settings, takes("topic", version))
         planned.setdefault(topic.cluster, {}).setdefault(topic.name, tuple(sheet.settings))
