@@ -80,6 +80,22 @@ class Source(_Form):
     version: str
 
 
+class Subject(_Form):
+    """What a finding is about."""
+
+    variable: str
+    """A variable of the inventory, with its full name; with keys, the one that holds them, or would."""
+    keys: list[str]
+    """Of the component's file, the one to change first."""
+    file: str
+    host: str
+    """The host, or group, whose variable it is."""
+    known: bool
+    """Whether any version of the component has the key."""
+    meant: str
+    """Of a key that is not known, the one that is probably meant."""
+
+
 class Finding(_Form):
     """What a person should know before a host is touched."""
 
@@ -88,6 +104,8 @@ class Finding(_Form):
     where: str
     message: str
     fix: str
+    subject: Subject | None = None
+    """None where it is about several things, or about none that anybody writes."""
 
 
 class Change(_Form):

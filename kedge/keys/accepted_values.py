@@ -64,7 +64,7 @@ def check_values(
         wrong = _wrong(key, "true" if value is True else "false" if value is False else str(value), form)
         if wrong:
             what, fix = wrong
-            found.append(wrong_variable(f"{variable}.{key}", host, f"is {value!r}, and {key} {what}", fix))
+            found.append(wrong_variable(variable, host, f"is {value!r}, and {key} {what}", fix, key))
     return found
 
 
@@ -117,7 +117,7 @@ def check_names(variable: str, host: str, environment: Mapping[str, Any]) -> lis
         near = nearest(name, _READ, _LIKE)
         if name not in _READ and near:
             fix = f"did you mean {near}?"
-            finding = wrong_variable(f"{variable}.{name}", host, "is read by nothing of Kafka's", fix)
+            finding = wrong_variable(variable, host, "is read by nothing of Kafka's", fix, name)
             found.append(replace(finding, severity="warning"))
     return found
 

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kedge.evidence.nearest import nearest
 from kedge.keys.catalogue import Component, every_key, known_keys
-from kedge.plan.findings import Finding, Severity
+from kedge.plan.findings import Finding, Severity, Subject
 
 #: Families of keys whose members a plugin or a listener names; nothing can be said about them.
 _OPEN: Final = ("confluent.", "listener.name.", "metric.reporters.", "metrics.context.", "sandbox.")
 
+#: What components are called that nobody knows by the name of their catalogue.
+_TITLES: Final[Mapping[Component, str]] = {"mm2": "MirrorMaker 2", "streams": "Kafka Streams"}
 #: What most components do with a key that they do not know.
 SILENT: Final = " and would pass over it in silence"
 
 
 @dataclass(frozen=True, slots=True)
 class KnownKeys:
-    """The keys that ``subject``, a component with its version, knows, and those of any version of it."""
+    """The keys that a component with its version, ``name``, knows, and those of any version of it."""
 
-    subject: str
+    name: str
     known: frozenset[str]
     ever: frozenset[str]
 
@@ -34,42 +36,48 @@ def check_keys(
     rule: str = "keys.unknown",
     severity: Severity = "warning",
     consequence: str = SILENT,
+    variable: str = "",
+    bare: Callable[[str], str] = str,
 ) -> list[Finding]:
     """Return a finding for each key that this version of a component does not read.
 
-    ``severity`` and ``consequence`` are those of a key that no version knows.
+    ``severity`` and ``consequence`` are those of a key that no version knows. ``variable`` holds the keys, by
+    default ``where``; ``bare`` returns one as the component has it.
     """
     known = known_keys(component, version)
     if not known:
         return []
     return unread(
-        KnownKeys(f"{component} {version}", known, every_key(component)),
-        keys,
+        KnownKeys(f"{_TITLES.get(component, component)} {version}", known, every_key(component)),
+        {key: bare(key) for key in keys},
         where,
         rule,
         severity,
         consequence,
+        variable=variable or where,
     )
 
 
 def unread(
     read: KnownKeys,
-    keys: Iterable[str],
+    keys: Mapping[str, str],
     where: str,
     rule: str,
     severity: Severity,
     consequence: str,
     otherwise: str = "",
+    *,
+    variable: str,
 ) -> list[Finding]:
-    """Return a finding for each key that is not read.
+    """Return a finding for each key that is not read; ``keys`` says how the component has each.
 
     ``severity`` and ``consequence`` are those of a key that no version knows; ``otherwise`` is what can be
     done beside taking such a key out.
     """
     return [
-        _finding(key, read, where, rule, severity, consequence, otherwise)
-        for key in keys
-        if key not in read.known and not is_open(key)
+        _finding(Subject(variable, (key,)), bare, read, where, rule, severity, consequence, otherwise)
+        for key, bare in keys.items()
+        if bare not in read.known and not is_open(bare)
     ]
 
 
@@ -79,21 +87,19 @@ def is_open(key: str) -> bool:
 
 
 def _finding(
-    key: str, read: KnownKeys, where: str, rule: str, severity: Severity, consequence: str, otherwise: str
+    of: Subject,
+    key: str,
+    read: KnownKeys,
+    where: str,
+    rule: str,
+    severity: Severity,
+    consequence: str,
+    otherwise: str,
 ) -> Finding:
     if key in read.ever:
-        return Finding(
-            "warning",
-            rule,
-            where,
-            f"{read.subject} does not read {key}, which other versions do",
-            f"take {key} out",
-        )
+        what = f"{read.name} does not read {key}, which other versions do"
+        return Finding("warning", rule, where, what, f"take {key} out", of)
     near = nearest(key, sorted(read.known), 0.75)
-    return Finding(
-        severity,
-        rule,
-        where,
-        f"{read.subject} does not know {key}{consequence}",
-        f"did you mean {near}?" if near else f"take {key} out{otherwise}",
-    )
+    what = f"{read.name} does not know {key}{consequence}"
+    fix = f"did you mean {near}?" if near else f"take {key} out{otherwise}"
+    return Finding(severity, rule, where, what, fix, replace(of, known=False, meant=near or ""))

@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 from kedge.plan.compact_names import compact, natural
 
 Severity = Literal["error", "warning", "note"]
+
+
+class Reader:
+    """Whoever reads a plan, and what he calls things; this one has the inventory."""
+
+    def name(self, variable: str) -> str:
+        """Return what a variable of the inventory is called."""
+        return variable
+
+    def either(self, inventory: str, files: str) -> str:
+        """Return the words for who has the inventory, or those for who has the component's own files."""
+        return inventory
+
+
+#: Who reads a plan, unless somebody else is said to.
+WITH_INVENTORY: Final = Reader()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a finding is about: a variable of the inventory, or keys of a component's file.
+
+    Attributes:
+        variable: its full name; with ``keys``, the one that holds them, or would.
+        keys: the component's own, the one to change first.
+        file: the file of these keys on a node; empty where none was planned.
+        host: the host, or group, whose variable it is; empty where ``where`` alone says it.
+        known: whether any version of the component has the key, here or elsewhere.
+        meant: of a key that is not known, the one that is probably meant.
+    """
+
+    variable: str = ""
+    keys: tuple[str, ...] = ()
+    file: str = ""
+    host: str = ""
+    known: bool = True
+    meant: str = ""
+
+    @property
+    def name(self) -> str:
+        """The full name of the variable, with the key in it where it is one."""
+        return ".".join([self.variable, *self.keys][:2]) if self.variable else self.keys[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +63,21 @@ class Finding:
     message: str
     fix: str
     """What to do about it, as an instruction; empty where a note only informs."""
+    subject: Subject | None = None
+    """None where it is about several things, or about none that a person writes."""
+
+    def rewritten(self, change: Callable[[str], str]) -> Finding:
+        """Return the finding with each of its texts changed, such as to one without secrets."""
+        of = self.subject
+        subject = of and replace(
+            of,
+            variable=change(of.variable),
+            keys=tuple(map(change, of.keys)),
+            host=change(of.host),
+            meant=change(of.meant),
+        )
+        where, message, fix = map(change, (self.where, self.message, self.fix))
+        return replace(self, where=where, message=message, fix=fix, subject=subject)
 
     def line(self) -> str:
         """Return the finding as one line: where, what, and the fix where there is one."""
@@ -31,16 +88,20 @@ class Finding:
 
 def together(findings: Iterable[Finding]) -> list[Finding]:
     """Say once what holds in many places, and name the places."""
-    places: dict[tuple[Severity, str, str, str], list[str]] = {}
+    alike: dict[tuple[Severity, str, str, str], list[Finding]] = {}
     for f in findings:
-        places.setdefault((f.severity, f.rule, f.message, f.fix), []).append(f.where)
+        alike.setdefault((f.severity, f.rule, f.message, f.fix), []).append(f)
     return [
-        Finding(
-            severity,
-            rule,
-            compact(sorted(where, key=natural)) if len(set(where)) > 1 else where[0],
-            message,
-            fix,
-        )
-        for (severity, rule, message, fix), where in places.items()
+        replace(found[0], where=_all(f.where for f in found), subject=_joint(found))
+        for found in alike.values()
     ]
+
+
+def _joint(alike: list[Finding]) -> Subject | None:
+    subjects = [f.subject for f in alike if f.subject]
+    return replace(subjects[0], host=_all(s.host for s in subjects)) if subjects else None
+
+
+def _all(places: Iterable[str]) -> str:
+    once = set(places)
+    return compact(sorted(once, key=natural)) if len(once) > 1 else once.pop()

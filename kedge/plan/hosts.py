@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kedge.plan.findings import Finding
+from kedge.plan.findings import WITH_INVENTORY, Finding, Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,14 @@ class Inventory:
         source_findings: what is to be said of how its variables were written, which their values no longer
             tell.
         vaulted: values that lie in a vault, wherever in the inventory.
+        reader: who gets its plan, and what he calls its variables.
     """
 
     hosts: Mapping[str, Mapping[str, Any]]
     groups: Mapping[str, tuple[str, ...]]
     source_findings: tuple[Finding, ...] = ()
     vaulted: frozenset[str] = frozenset()
+    reader: Reader = WITH_INVENTORY
 
     def group(self, name: str) -> tuple[str, ...]:
         """Return the hosts of a group; none when the inventory has no such group."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kedge.plan.compact_names import natural
@@ -156,6 +156,7 @@ class Plan(Part):
                     "where": f.where,
                     "message": f.message,
                     "fix": f.fix,
+                    "subject": asdict(f.subject) if f.subject else None,
                 }
                 for f in self.findings
             ],

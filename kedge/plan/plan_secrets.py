@@ -70,10 +70,7 @@ def hide(plan: Plan, inventory: Inventory, services: Iterable[Service]) -> Plan:
     for service, restarts in plan.restart_batches.items():
         if any(known.within(rack) for rack in restarts.racks.values()):
             found.append(_finding(f"batches of {service}", "rack, which the plan shows"))
-    findings = tuple(
-        replace(f, where=known.masked(f.where), message=known.masked(f.message), fix=known.masked(f.fix))
-        for f in (*together(found), *plan.findings)
-    )
+    findings = tuple(f.rewritten(known.masked) for f in (*together(found), *plan.findings))
     # What is printed of a plan, and kept of it, has the names of everything.
     if found:
         return Plan(findings=findings)

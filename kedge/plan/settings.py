@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kedge.evidence.secrets import looks_secret
-from kedge.plan.findings import Finding
+from kedge.plan.findings import WITH_INVENTORY, Finding, Reader, Severity, Subject
 
 #: ``stock`` leaves out what only tunes a component: it runs with what it cannot start without, and its
 #: defaults.
@@ -88,11 +88,23 @@ class Sheet:
 
     A person's own value wins over both forms of the advice and is marked; ``measured`` wins over
     ``documented`` unless the inventory asks for the documents to the letter, and the deviation is a note.
+    ``variable`` holds the person's own values.
     """
 
-    def __init__(self, where: str, advice: Advice, own: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        where: str,
+        advice: Advice,
+        own: Mapping[str, Any],
+        variable: str = "",
+        reader: Reader = WITH_INVENTORY,
+    ) -> None:
         self.where = where
         self.advice = advice
+        self.reader, self.either, self.name = reader, reader.either, reader.name
+        self.variable = variable
+        #: Keys whose values stand in another variable.
+        self.held: dict[str, str] = {}
         self._own = {k: _text(v) for k, v in own.items()}
         self.settings: list[Setting] = []
         self.findings: list[Finding] = []
@@ -126,6 +138,8 @@ class Sheet:
                 f"{key} {here} {_since(measured)} ({measured.because}; {measured.source}), where "
                 f"{documented.source} {there}",
                 f"set advice: documented to follow the document, or {key} to a value of your own",
+                key,
+                file=file,
             )
         if chosen.value is None:
             return None
@@ -160,17 +174,44 @@ class Sheet:
         """Take a person's value of a key from another variable than the settings."""
         self._own[key] = value
 
-    def error(self, rule: str, message: str, fix: str) -> None:
-        """Add a finding that stops every playbook."""
-        self.findings.append(Finding("error", rule, self.where, message, fix))
+    @property
+    def inside(self) -> str:
+        """Where a key of this sheet is to stand, to be read after it."""
+        return self.either(f" in {self.variable}", "")
 
-    def warning(self, rule: str, message: str, fix: str) -> None:
-        """Add a finding that a person should look at before deploying."""
-        self.findings.append(Finding("warning", rule, self.where, message, fix))
+    @property
+    def out(self) -> str:
+        """Where a key of this sheet is to go from, to be read after it."""
+        return self.either(f" out of {self.variable}", " out")
 
-    def note(self, rule: str, message: str, fix: str) -> None:
-        """Add a finding that is good to know."""
-        self.findings.append(Finding("note", rule, self.where, message, fix))
+    def of(self, thing: str) -> str:
+        """Return of what a key is, to be read after it: of his own files nobody has to be told."""
+        return self.either(f" of {thing}", "")
+
+    def error(self, rule: str, message: str, fix: str, *keys: str, **of: str) -> None:
+        """Add a finding that stops every playbook.
+
+        It is about ``keys``, as :meth:`about` takes them.
+        """
+        self._add("error", rule, message, fix, self.about(*keys, **of))
+
+    def warning(self, rule: str, message: str, fix: str, *keys: str, **of: str) -> None:
+        """Add a finding that a person should look at before deploying; about what, as of an error."""
+        self._add("warning", rule, message, fix, self.about(*keys, **of))
+
+    def note(self, rule: str, message: str, fix: str, *keys: str, **of: str) -> None:
+        """Add a finding that is good to know; about what, as of an error."""
+        self._add("note", rule, message, fix, self.about(*keys, **of))
+
+    def about(self, *keys: str, file: str = "", variable: str = "") -> Subject | None:
+        """Return keys of this sheet, or a variable that holds none of them, as the subject of a finding."""
+        if not keys:
+            return Subject(variable) if variable else None
+        file = file or next((s.file for key in keys for s in self.settings if s.key == key), "")
+        return Subject(variable or self.held.get(keys[0], self.variable), keys, file)
+
+    def _add(self, severity: Severity, rule: str, message: str, fix: str, subject: Subject | None) -> None:
+        self.findings.append(Finding(severity, rule, self.where, message, fix, subject))
 
 
 def weakest(*bases: Basis) -> Basis:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
@@ -12,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from kedge.evidence.nearest import nearest
 from kedge.evidence.secrets import looks_secret, without_secrets
-from kedge.plan.findings import Finding
+from kedge.plan.findings import Finding, Subject
 
 _UNITS: Final = {
     "_mib": "MiB",
@@ -72,9 +73,19 @@ _NO_SUCH: Final = "take it out; docs/reference.md has all that there are"
 _UNION: Final = frozenset({"str", "int", "float", "bool"})
 
 
-def wrong_variable(name: str, where: str, what: str, fix: str) -> Finding:
-    """Return the finding about one variable: ``name`` in full, what is wrong with it, how to mend it."""
-    return Finding("error", "inventory.variable", f"{where}: {name}", f"{name} {what}", fix)
+def wrong_variable(variable: str, where: str, what: str, fix: str, *key: str) -> Finding:
+    """Return the finding about one variable, or a key in it: its full name, what is wrong, how to mend it."""
+    subject = Subject(variable, key, host=where)
+    name = subject.name
+    return Finding("error", "inventory.variable", f"{where}: {name}", f"{name} {what}", fix, subject)
+
+
+def renamed(finding: Finding, name: str) -> Finding:
+    """Return a finding of :func:`wrong_variable` by the name that its variable has for who reads it."""
+    of = finding.subject
+    if of is None or not finding.message.startswith(f"{of.name} "):
+        return finding
+    return replace(finding, where=f"{of.host}: {name}", message=name + finding.message[len(of.name) :])
 
 
 def wrong_choice(name: str, where: str, value: str, known: Sequence[str]) -> Finding:

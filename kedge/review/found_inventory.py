@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kedge.plan.findings import Finding
+from kedge.plan.findings import Finding, Subject
 from kedge.plan.inventory.clusters import same_cluster, servers
 from kedge.plan.plan_secrets import on_command_line
 from kedge.review.judging import Judgement
@@ -134,8 +134,8 @@ def _planned(made: FoundInventory, one: FoundProcess) -> dict[str, Any]:
     own = {}
     errors: dict[str, list[Finding]] = {}
     for finding in one.judgement.findings if one.judgement else ():
-        for word in re.split(r"[^\w.-]+", finding.message) if finding.severity == "error" else ():
-            errors.setdefault(word, []).append(finding)
+        for key in finding.subject.keys if finding.severity == "error" and finding.subject else ():
+            errors.setdefault(key, []).append(finding)
     for key, value in own_values(one.process).items():
         if why := _left_out(errors, key, value.text, value.place):
             made.remark(one.host, f"{one.name}: {why}")
@@ -162,6 +162,7 @@ def code_of(process: RunningProcess) -> Iterator[Finding]:
                 value.place,
                 f"{bare} runs a command, or loads a class or a library: {shown_value(bare, runs)}",
                 "look at what it runs; the found inventory has it as a comment of its host alone",
+                Subject(keys=(bare,)),
             )
 
 
@@ -187,7 +188,7 @@ def _left_out(errors: Mapping[str, Sequence[Finding]], key: str, text: str, plac
         return f"{bare} is left out: it is, or holds, a secret"
     if comes_later(text) or _TEMPLATE.search(bare + text):
         return f"{bare} is left out: {text} is put in by somebody else"
-    for finding in (*errors.get(bare, ()), *errors.get(bare.rpartition(".")[2], ())):
+    for finding in errors.get(bare, ()):
         if f"/{place}".endswith(f"/{finding.where}"):
             return f"{bare}={text} is left out: {finding.message}"
     return ""

@@ -7,24 +7,25 @@ without them is theirs. So no rule of a plan is written twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache, partial
 from typing import Any, Final
 
 from kedge.evidence.secrets import holds_secret
-from kedge.plan.findings import Finding
+from kedge.plan.findings import Finding, Subject
 from kedge.plan.inventory.secrets import Known
 from kedge.plan.plan import Plan
 from kedge.plan.plan_secrets import on_command_line
 from kedge.plan.settings import Advice, Basis, Setting
+from kedge.plan.variable_messages import renamed
 from kedge.plan.variables import Strict
 from kedge.review.processes import (
-    FLOW,
     HOST,
     PRODUCER,
     TITLES,
+    FileReader,
     ReviewedMachine,
     RunningProcess,
     inventory_of,
@@ -50,42 +51,9 @@ _KEYS: Final = ("rest.keys", "keys.unknown", "clients.refused")
 _BEYOND: Final = ("client.mechanism",)
 #: Findings of what it is, that the plan without its values has as well.
 _OF_ITSELF: Final = ("mirror.version", "streams.version")
-#: What the plan calls a thing, and what a review does.
-_WORDS: Final = (
-    (r" \(kafka_rest_settings\)", ""),
-    (r",? and service_levels\.delivery\.(lost|duplicated|reordered) is 0", r" where no record may be \1"),
-    (r"use (?:kafka_rest_)?profile \w+, or ", "write "),
-    (r" (?:in|out of) (?:kafka_rest|streams_app)_settings\b", lambda m: " out" if " out" in m[0] else ""),
-    (r"; one that a plugin reads belongs in kafka_rest_plugin_keys", ", unless one of your plugins reads it"),
-    (rf"mirror_maker_flows\.{FLOW}\.(?:(?:consumer|producer)_)?(?:settings|environment)\.", ""),
-    (rf"mirror_maker_flows\.{FLOW}\.(consumer|producer)_settings", r"\1.properties"),
-    (rf"(consumer|producer)_settings of flow {FLOW}", r"\1.properties"),
-    (r" out of (consumer|producer)_settings", " out"),
-    (rf"mirror_maker_flows\.{FLOW}\.(settings|environment)", "it"),
-    (rf"(of )?flow {FLOW}\b", ""),
-    (rf"mirror_maker_flows\.{FLOW}\.", "--workload "),
-    (r"kafka_rest_workload\.", "--workload "),
-    (r"\b(?:kafka_rest|streams_app)_(?:settings|environment)\.", ""),
-    (r"\bMIRROR_NUM_STREAMS\b", "--num.streams"),
-    (r"\bMIRROR_ABORT_ON_SEND_FAILURE\b", "--abort.on.send.failure"),
-    (r"\bMIRROR_OFFSET_COMMIT_INTERVAL_MS\b", "--offset.commit.interval.ms"),
-    (r"\bhost_memory_mib\b", "--memory-mib"),
-    (r"\bhost_cores\b", "--cores"),
-    (r"\bstreams_app_(?=[a-z])", "--workload "),
-    (r" out of it\b", " out"),
-    (r"^mm2 (?=\d)", "MirrorMaker 2 "),
-    (r"^streams (?=\d)", "Kafka Streams "),
-    (r" (?:of|in) client today\b", ""),
-    (r"client today( \(profile \w+\))?", "it"),
-    (r"kafka_clients: today\.(consumer|producer)_settings\.", ""),
-    (r" +", " "),
-)
 _NEUTRAL: Final = 10
 #: Of a key that an application may have for itself: as like another as a slip of the pen makes it.
 _LIKE: Final = 0.9
-#: What a text is taken apart into, and of how many of these a key is that is looked for in it.
-_WORD: Final = re.compile(r"[\w.-]+|[^\w.-]")
-_MOST_WORDS: Final = 12
 #: Keys that name what reads more keys.
 _PLUGINS: Final = ("kafka.rest.resource.extension.class", "rest.servlet.initializor.classes")
 
@@ -147,11 +115,10 @@ def judge(
     asks = tuple(_asks(process, version, machine, asked, planned))
     rows = tuple(_rows(process, own, planned, documented, asks))
     plugged = any(key in own for key in _PLUGINS)
-    keys = _Keys(own)
-    found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own, keys), *_shown(own)]]
-    found = [_commented(f, own, keys) for f in found]
+    found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
+    found = [_commented(f, own) for f in found]
     found += check_limits(process, _settings(planned, process.kind))
-    placed = [_placed(process, own, f, keys) for f in _ordered(found)]
+    placed = [_placed(process, own, f) for f in _ordered(found)]
     return Judgement(
         _title(process),
         process.where,
@@ -166,14 +133,12 @@ def judge(
 
 def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Finding:
     """Return a finding of a key that a plugin, or the application itself, may read as no more than a note."""
-    if finding.rule not in _KEYS:
+    of = finding.subject
+    if finding.rule not in _KEYS or of is None:
         return finding
-    if "zookeeper." in finding.message and process.kind == "classic":
+    if of.keys[0].startswith("zookeeper.") and process.kind == "classic":
         return replace(finding, fix="take it out: it is the old consumer's")
-    suggested = re.fullmatch(r"did you mean (\S+)\?", finding.fix)
-    key = re.search(r"does not (?:know|read) (\S+?),?(?: |$)", finding.message)
-    like = SequenceMatcher(None, key[1], suggested[1]).ratio() if key and suggested else 0
-    if finding.fix.startswith("write ") or like >= _LIKE or "other versions" in finding.message:
+    if of.known or SequenceMatcher(None, of.keys[0], of.meant).ratio() >= _LIKE:
         return finding
     other = "its plugin reads it" if plugged else ""
     if process.kind in ("streams", "consumer", "producer"):
@@ -183,12 +148,12 @@ def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Find
     return replace(finding, severity="note", message=f"{finding.message}, unless {other}", fix="")
 
 
-def _commented(finding: Finding, own: Mapping[str, Value], keys: _Keys) -> Finding:
+def _commented(finding: Finding, own: Mapping[str, Value]) -> Finding:
     """Say of a value with a comment behind it that the comment is a part of the value."""
     if finding.rule != "inventory.variable":
         return finding
     fix = "write the comment on a line of its own: behind a value it is a part of it"
-    commented = any(re.search(r"\s#", own[key].text) for key in keys.named(finding))
+    commented = any(re.search(r"\s#", own[key].text) for key in _keys_of(finding, own))
     return replace(finding, fix=fix) if commented else finding
 
 
@@ -200,10 +165,7 @@ def _title(process: RunningProcess) -> str:
 def without_secrets_of(judgement: Judgement, known: Known) -> Judgement:
     """Return a review that shows no secret, wherever else it stands than under its own key."""
     rows = tuple(replace(r, today=known.masked(r.today)) if r.today else r for r in judgement.rows)
-    found = tuple(
-        replace(f, where=known.masked(f.where), message=known.masked(f.message), fix=known.masked(f.fix))
-        for f in judgement.findings
-    )
+    found = tuple(f.rewritten(known.masked) for f in judgement.findings)
     return replace(judgement, rows=rows, findings=found)
 
 
@@ -224,7 +186,7 @@ class _Plans:
         return make_plan(inventory_of(self.process, self.version, own, self.machine, alone=True))
 
 
-def _findings(plans: _Plans, own: Mapping[str, Value], keys: _Keys) -> Iterator[Finding]:
+def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
     """Yield the findings that today's values raise; of one that is put in later, those of its key alone."""
     said = {key: _masked(key, value.text) for key, value in own.items() if key not in plans.process.unit}
     told = {key: text for key, text in said.items() if not comes_later(text)}
@@ -239,7 +201,7 @@ def _findings(plans: _Plans, own: Mapping[str, Value], keys: _Keys) -> Iterator[
     found = raised()
     # A value that nothing would start with ends a plan before it has looked at the others.
     wrong = [f for f in found if f.rule == "inventory.variable"]
-    if refused := {key for f in wrong for key in keys.named(f)} & told.keys():
+    if refused := {key for f in wrong for key in _keys_of(f, own)} & told.keys():
         told = {key: text for key, text in told.items() if key not in refused}
         found = raised()
     yield from found
@@ -249,8 +211,8 @@ def _findings(plans: _Plans, own: Mapping[str, Value], keys: _Keys) -> Iterator[
         unread = [f for f in later.findings if f.rule in _KEYS and _told(f) not in before]
     yield from unread
     # What is wrong with the value of a key that nothing reads does no harm.
-    idle = {key for f in unread for key in keys.named(f)} & refused
-    yield from (f for f in wrong if not idle & set(keys.named(f)))
+    idle = {key for f in unread for key in _keys_of(f, own)} & refused
+    yield from (f for f in wrong if not idle & set(_keys_of(f, own)))
 
 
 def _told(finding: Finding) -> tuple[str, str]:
@@ -271,6 +233,7 @@ def _shown(own: Mapping[str, Value]) -> Iterator[Finding]:
                 key,
                 f"a secret stands in {key}, and so in the list of processes, which everybody may read",
                 "put it into a file that only the process's user may read",
+                Subject(keys=(key,)),
             )
 
 
@@ -292,39 +255,21 @@ def _ordered(found: Sequence[Finding]) -> list[Finding]:
     return [f for severity in ("error", "warning", "note") for f in once.values() if f.severity == severity]
 
 
-def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding, keys: _Keys) -> Finding:
-    """Return a finding in the words of a person who has files, at the place of the key that it is about."""
-    about = max(keys.named(finding), key=len, default=None)
-    where = own[about].place if about is not None else process.where
-    message, fix = finding.message, finding.fix
-    for pattern, words in _WORDS:
-        message, fix = re.sub(pattern, words, message).strip(), re.sub(pattern, words, fix).strip()
-    return replace(finding, where=where, message=message, fix=fix)
+def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding) -> Finding:
+    """Return a finding at the place of the key that it is about, by the name that its person has for it."""
+    if finding.subject is None:
+        return replace(finding, where=process.where)
+    about = next(iter(_keys_of(finding, own)), None)
+    name = finding.subject.keys[0] if finding.subject.keys else FileReader().name(finding.subject.variable)
+    named = renamed(finding, name) if finding.rule == "inventory.variable" else finding
+    return replace(named, where=own[about].place if about is not None else process.where)
 
 
-class _Keys:
-    """Keys, found in the texts of findings by their words: to look for each key in each would not end."""
-
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._keys: Final[dict[str, list[str]]] = {}
-        for key in keys:
-            self._keys.setdefault(key.removeprefix(PRODUCER), []).append(key)
-        self._longest: Final = min(
-            _MOST_WORDS, max((len(_WORD.findall(key)) for key in self._keys), default=0)
-        )
-
-    def named(self, finding: Finding) -> list[str]:
-        """Return the keys that a finding names, as whole words."""
-        found: dict[str, None] = {}
-        for text in (finding.where, finding.message, finding.fix):
-            words = _WORD.findall(text)
-            for at in range(len(words)):
-                one = ""
-                for word in words[at : at + self._longest]:
-                    one += word
-                    named = self._keys.get(one) or self._keys.get(one.rstrip(".")) or []
-                    found |= dict.fromkeys(named)
-        return list(found)
+def _keys_of(finding: Finding, own: Mapping[str, Value]) -> list[str]:
+    """Return the keys of a person that a finding is about; those of a mirror's producer are marked."""
+    of = finding.subject or Subject()
+    marked = [f"{PRODUCER}{key}" for key in of.keys] if of.variable.endswith(".producer_settings") else []
+    return [key for key in (*marked, *of.keys) if key in own]
 
 
 def _instances(plan: Plan) -> list[Any]:

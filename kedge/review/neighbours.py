@@ -13,7 +13,7 @@ from kedge.plan.hosts import Inventory
 from kedge.plan.settings import Setting
 from kedge.review.judging import Ask, Judgement, ReviewedKey
 from kedge.review.kinds import SIGNS, FileFindings
-from kedge.review.processes import ARCHIVE, HOST, TITLES, ReviewedMachine
+from kedge.review.processes import ARCHIVE, HOST, TITLES, FileReader, ReviewedMachine
 from kedge.review.reading import Value
 from kedge.services.host.kernel import effective
 from kedge.services.planning import make_plan
@@ -65,13 +65,10 @@ def judge_balancer(part: FileFindings, machine: ReviewedMachine, asked: frozense
         for key, s in here.items()
         if _comparable(key) and not s.hidden
     ]
-    without = Inventory({HOST: dict(inventory.hosts[HOST])}, {"kafka_rest": (HOST,), "all": (HOST,)})
+    without = replace(inventory, groups={"kafka_rest": (HOST,), "all": (HOST,)})
     findings = [f for f in make_plan(without).findings if f.rule == "rest.stickiness"] if servers > 1 else []
     place = next((p for backend in backends for _, p in backend.lines), part.where)
-    found = tuple(
-        replace(f, where=place, message=f.message.replace("the balancer http://today:80", "it"))
-        for f in findings
-    )
+    found = tuple(replace(f, where=place) for f in findings)
     asks: tuple[Ask, ...] = ()
     if not sticky and servers > 1 and "--workload consumers" not in asked:
         what = "Consumer instances that clients keep open: requests have to reach the process that holds them"
@@ -93,7 +90,8 @@ def _behind_balancer(machine: ReviewedMachine, *, sticky: bool) -> Inventory:
         "kafka_rest_workload": dict(machine.workload or {}),
         "kafka_rest_balancer": {"url": "http://today:80", "sticky": sticky},
     }
-    return Inventory({HOST: variables}, {"kafka_rest": (HOST,), "rest_balancer": (HOST,), "all": (HOST,)})
+    groups = {"kafka_rest": (HOST,), "rest_balancer": (HOST,), "all": (HOST,)}
+    return Inventory({HOST: variables}, groups, reader=FileReader())
 
 
 def _of(plan: Any, service: str) -> tuple[Setting, ...]:
@@ -222,5 +220,5 @@ def _kernel_row(s: Setting, values: Mapping[str, Value]) -> ReviewedKey:
 
 
 def _place(finding: Finding, values: Mapping[str, Value], where: str) -> str:
-    named = [key for key in values if key in finding.message]
-    return values[max(named, key=len)].place if named else where
+    keys = finding.subject.keys if finding.subject else ()
+    return next((values[key].place for key in keys if key in values), where)

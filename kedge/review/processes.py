@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from kedge.evidence.secrets import holds_secret, looks_secret, without_secrets
 from kedge.keys.catalogue import Component, every_key, known_keys
+from kedge.plan.findings import Reader
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES
 from kedge.plan.jvm_flags import maximum_heap_mib
@@ -348,8 +349,7 @@ def _why(process: RunningProcess, version: str) -> str:
 def _unread(process: RunningProcess, version: str) -> list[str]:
     if process.kind in SIGNS:
         found = check_rest_keys(DISTRIBUTIONS[process.kind], version, process.values, "")
-        said = {word for f in found for word in re.split(r"[\s,:]+", f.message)}
-        return [key for key in process.values if key in said]
+        return [key for f in found if f.subject for key in f.subject.keys]
     beside: tuple[Component, ...] = ("consumer", "producer")
     if process.kind == "mm2":
         beside = ("mm2", *BESIDE_MIRRORS)
@@ -383,6 +383,30 @@ class ReviewedMachine:
     workload: Mapping[str, Any] | None = None
 
 
+#: What holds the number of a workload, or of an application, that an option of a review says.
+_SAID: Final = ("kafka_rest_workload.", f"mirror_maker_flows.{FLOW}.", "streams_app_")
+#: What a person calls what a review has a variable for.
+_NAMES: Final[Mapping[str, str]] = {
+    "host_cores": "--cores",
+    "host_memory_mib": "--memory-mib",
+    **{variable: f"--{option}" for option, variable in _OPTIONS.items()},
+    **dict.fromkeys(("kafka_rest_version", "mirror_maker_version", "streams_app_version"), "its version"),
+}
+
+
+class FileReader(Reader):
+    """A person who has files and the options of a review, and no inventory."""
+
+    def name(self, variable: str) -> str:
+        """Return the option that says what a variable would, or the name that its files have for it."""
+        begin = next((begin for begin in _SAID if variable.startswith(begin)), None)
+        return _NAMES.get(variable) or (f"--workload {variable.removeprefix(begin)}" if begin else variable)
+
+    def either(self, inventory: str, files: str) -> str:
+        """Return the words for who has files."""
+        return files
+
+
 def inventory_of(
     process: RunningProcess, version: str, own: Mapping[str, str], machine: ReviewedMachine, *, alone: bool
 ) -> Inventory:
@@ -414,7 +438,7 @@ def inventory_of(
             variables["fleet"] = True
         if alone:
             variables["kafka_rest_instances_per_host"] = 1
-        return Inventory({HOST: variables}, {"kafka_rest": (HOST,), "all": (HOST,)})
+        return Inventory({HOST: variables}, {"kafka_rest": (HOST,), "all": (HOST,)}, reader=FileReader())
     if process.kind == "streams":
         fields = {k: v for k, v in said.items() if k in StreamsApp.model_fields}
         settings = {k: v for k, v in own.items() if not k.isupper() and k not in _UNIT}
@@ -427,12 +451,12 @@ def inventory_of(
             "streams_app_settings": settings,
             "streams_app_environment": {k: v for k, v in own.items() if k.isupper()},
         } | {f"streams_app_{k}": v for k, v in fields.items()}
-        return Inventory({HOST: variables}, {"streams_app": (HOST,), "all": (HOST,)})
+        return Inventory({HOST: variables}, {"streams_app": (HOST,), "all": (HOST,)}, reader=FileReader())
     if process.kind in ("consumer", "producer"):
         client: dict[str, Any] = {"name": "today", "cluster": "today", "library": "java", "version": version}
         mine = {key: text for key, text in own.items() if key in process.values}
         variables["kafka_clients"] = [client | {"profile": "balanced", f"{process.kind}_settings": mine}]
-        return Inventory({HOST: variables}, {"load_generator": (HOST,), "all": (HOST,)})
+        return Inventory({HOST: variables}, {"load_generator": (HOST,), "all": (HOST,)}, reader=FileReader())
     return _mirror(process, version, own, said, variables)
 
 
@@ -480,7 +504,7 @@ def _mirror(
         "mirror_maker_version": version,
         "mirror_maker_flows": {FLOW: flow},
     }
-    return Inventory({HOST: variables}, {"mirror_maker": (HOST,), "all": (HOST,)})
+    return Inventory({HOST: variables}, {"mirror_maker": (HOST,), "all": (HOST,)}, reader=FileReader())
 
 
 #: Before a key of a classic mirror's producer, where both files' keys stand together.

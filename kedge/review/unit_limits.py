@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kedge.plan.findings import Finding
+from kedge.plan.findings import Finding, Subject
 from kedge.plan.settings import Setting
 from kedge.plan.values import int_or_none, int_or_zero
 from kedge.review.processes import RunningProcess, heap_of
@@ -44,6 +44,7 @@ def _memory(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator
             process.where,
             f"{said}: the kernel ends the process before its heap is full",
             fix,
+            Subject(keys=("MemoryMax",)),
         )
     elif limit < heap + beside:
         yield Finding(
@@ -52,6 +53,7 @@ def _memory(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator
             process.where,
             f"{said}: {limit - heap} MiB are left, and the plan counts {beside} MiB beside a heap",
             fix,
+            Subject(keys=("MemoryMax",)),
         )
 
 
@@ -69,6 +71,7 @@ def _files(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[
             process.where,
             f"LimitNOFILE is {limit}: connections and files beyond it fail with too many open files",
             f"set LimitNOFILE to {wanted}, or take it out",
+            Subject(keys=("LimitNOFILE",)),
         )
 
 
@@ -85,6 +88,7 @@ def _tasks(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[
             process.where,
             f"TasksMax is {limit}, and the plan counts up to {wanted // 2} threads: it would start no more",
             f"set TasksMax to {wanted}, or take it out",
+            Subject(keys=("TasksMax",)),
         )
 
 

@@ -24,8 +24,6 @@ from kedge.services.topics.variables import topic_names
 
 #: What verify.yml adds to ``verify`` by itself.
 ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications", "generators")
-#: The variable in a text, and not the playbook, nor the folder.
-_VERIFY: Final = re.compile(r"\bverify\b(?!\.yml|/)")
 _URL: Final = "http://the-balancer"
 #: A certificate of the load's own, with its key.
 _PAIR: Final = ("ssl.certificate.location", "ssl.key.location")
@@ -45,36 +43,28 @@ def check_verification(inventory: Inventory, services: Iterable[Service]) -> Ite
         fix = f"write one of: {', '.join(known)}" if known else f"name a load in {NAMED}, or leave it out"
         yield wrong_variable(CHOSEN, "all", f"is {name}, and {NAMED} has no such load", fix)
     for variable, load in loads(inventory).items():
-        for finding in _check_load(inventory, load, services):
-            yield _renamed(finding, variable)
+        yield from _check_load(variable, inventory, load, services)
 
 
-def _renamed(finding: Finding, variable: str) -> Finding:
-    """Return a finding of ``verify`` as one of the load that it is of."""
-
-    def of(text: str) -> str:
-        return _VERIFY.sub(variable, text)
-
-    return replace(finding, where=of(finding.where), message=of(finding.message), fix=of(finding.fix))
-
-
-def _check_load(inventory: Inventory, verify: Any, services: Iterable[Service]) -> Iterator[Finding]:
-    wrong = list(check_model(LoadSpec, "verify", _completed(verify)))
+def _check_load(
+    load: str, inventory: Inventory, verify: Any, services: Iterable[Service]
+) -> Iterator[Finding]:
+    wrong = list(check_model(LoadSpec, load, _completed(verify)))
     yield from wrong
     if isinstance(verify, Mapping):
         yield from (
-            wrong_variable(f"verify.{name}", "all", "cannot be set", "take it out: verify.yml sets it")
+            wrong_variable(f"{load}.{name}", "all", "cannot be set", "take it out: verify.yml sets it")
             for name in ADDED
             if name in verify
         )
-        yield from _names(inventory, verify)
-        yield from _group(inventory, verify)
+        yield from _names(load, inventory, verify)
+        yield from _group(load, inventory, verify)
         if not wrong:
-            yield from _at_odds(inventory, verify, services)
-            yield from _never(LoadSpec.model_validate(_completed(verify)), verify)
-            yield from _login(inventory, verify)
-            yield from _reached(_parts(verify).get("rest", {}))
-            yield from _unreachable(service_levels(inventory), _parts(verify))
+            yield from _at_odds(load, inventory, verify, services)
+            yield from _never(load, LoadSpec.model_validate(_completed(verify)), verify)
+            yield from _login(load, inventory, verify)
+            yield from _reached(load, _parts(verify).get("rest", {}))
+            yield from _unreachable(load, service_levels(inventory), _parts(verify))
 
 
 def _completed(verify: Any) -> Any:
@@ -91,34 +81,34 @@ def _parts(verify: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {via: verify[via] for via in ("kafka", "rest") if isinstance(verify.get(via), Mapping)}
 
 
-def _names(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:
+def _names(load: str, inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:
     """Hold the cluster and the topics against those that are declared."""
     cluster, clusters = verify.get("cluster"), cluster_names(inventory)
     if not isinstance(cluster, str):
         return
     if cluster not in clusters:
         fix = declare(clusters)
-        yield wrong_variable("verify.cluster", "all", f"is {cluster}, which is not declared", fix)
+        yield wrong_variable(f"{load}.cluster", "all", f"is {cluster}, which is not declared", fix)
         return
     for via, part in _parts(verify).items():
         topic = part.get("topic")
         if isinstance(topic, str) and (cluster, topic) not in topic_names(inventory):
             yield wrong_variable(
-                f"verify.{via}.topic",
+                f"{load}.{via}.topic",
                 "all",
                 f"is {topic}, which kafka_topics does not declare for cluster {cluster}",
                 "declare it there: a topic for the load alone, which writes to it without end",
             )
 
 
-def _group(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:
+def _group(load: str, inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:
     """Find what keeps the load's own consumers from the consumer protocol, where they are to speak it."""
     consumer = _parts(verify).get("kafka", {}).get("consumer")
     if not isinstance(consumer, Mapping) or str(consumer.get(PROTOCOL, "")).lower() != CONSUMER:
         return
     if refused := [key for key in REFUSED if key in consumer]:
         yield wrong_variable(
-            f"verify.kafka.consumer.{refused[0]}",
+            f"{load}.kafka.consumer.{refused[0]}",
             "all",
             f"is beside {PROTOCOL}: {CONSUMER}, and a consumer that has both does not start",
             "take it out: the session and the assignor are the group's, on the brokers",
@@ -128,12 +118,12 @@ def _group(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]
     found = broker_obstacle(coordinator(inventory, cluster), str(name)) if cluster else None
     if found is not None and found.fatal:
         yield wrong_variable(
-            f"verify.kafka.consumer.{PROTOCOL}", "all", f"is {CONSUMER}: {found.why}", "write classic"
+            f"{load}.kafka.consumer.{PROTOCOL}", "all", f"is {CONSUMER}: {found.why}", "write classic"
         )
 
 
 def _at_odds(
-    inventory: Inventory, verify: Mapping[str, Any], services: Iterable[Service]
+    load: str, inventory: Inventory, verify: Mapping[str, Any], services: Iterable[Service]
 ) -> Iterator[Finding]:
     """Find parts of a load that contradict each other, or have nowhere to go."""
     parts = _parts(verify)
@@ -144,53 +134,53 @@ def _at_odds(
         said = f"is {service}" if "service" in verify else f"is missing, which means {service}"
         fix = f"write one of: {', '.join(sorted(there)) or 'none, for no such service has hosts'}"
         yield wrong_variable(
-            "verify.service", "all", f"{said}, and the inventory has no hosts of such a service", fix
+            f"{load}.service", "all", f"{said}, and the inventory has no hosts of such a service", fix
         )
     elif idle := there[service].idle(inventory, verify["cluster"], loaded):
         why, fix = idle
-        yield wrong_variable("verify.service", "all", f"is {service}, and {why}", fix)
+        yield wrong_variable(f"{load}.service", "all", f"is {service}, and {why}", fix)
     if not parts:
         yield wrong_variable(
-            "verify", "all", "has neither kafka nor rest: there is nothing to load", "add one of them"
+            load, "all", "has neither kafka nor rest: there is nothing to load", "add one of them"
         )
     for key in ("topic", "group"):
         own = [part[key] for part in parts.values() if key in part]
         if len(own) > len(set(own)):
-            yield wrong_variable(f"verify.rest.{key}", "all", f"is {own[0]}, as verify.kafka.{key} is",
+            yield wrong_variable(f"{load}.rest.{key}", "all", f"is {own[0]}, as {load}.kafka.{key} is",
                                  "give each its own")  # fmt: skip
     if "rest" in parts and not parts["rest"].get("url") and not inventory.group("rest_balancer"):
         yield wrong_variable(
-            "verify.rest.url",
+            f"{load}.rest.url",
             "all",
             "is missing, and the inventory has no balancer",
             "say where REST clients go (http://host:port), or add a host to the group rest_balancer",
         )
 
 
-def _never(load: LoadSpec, given: Mapping[str, Any]) -> Iterator[Finding]:
+def _never(load: str, spec: LoadSpec, given: Mapping[str, Any]) -> Iterator[Finding]:
     """Find limits of a load that it could never keep."""
 
     def said(name: str, value: float) -> str:
         return f"{value:g}" if name in given else f"{value:g} unless set"
 
-    shortest, longest = said("min_s", load.min_s), said("max_s", load.max_s)
-    rate = sum(part.records_per_s for part in (load.kafka, load.rest) if part)
+    shortest, longest = said("min_s", spec.min_s), said("max_s", spec.max_s)
+    rate = sum(part.records_per_s for part in (spec.kafka, spec.rest) if part)
     name = "max_s" if "max_s" in given else "min_s"
-    if load.max_s < load.min_s:
+    if spec.max_s < spec.min_s:
         what = f"contradicts itself: the load lasts min_s ({shortest}) at least and max_s ({longest}) at most"
-        yield wrong_variable(f"verify.{name}", "all", what, "set max_s to at least min_s, in seconds")
-    elif load.max_s <= load.warm_up_s:
-        what = f"is {load.warm_up_s:g}, and the load ends after max_s ({longest}): nothing would be measured"
-        yield wrong_variable("verify.warm_up_s", "all", what, "set max_s to more than warm_up_s, in seconds")
-    elif load.min_records > rate * load.max_s:
+        yield wrong_variable(f"{load}.{name}", "all", what, "set max_s to at least min_s, in seconds")
+    elif spec.max_s <= spec.warm_up_s:
+        what = f"is {spec.warm_up_s:g}, and the load ends after max_s ({longest}): nothing would be measured"
+        yield wrong_variable(f"{load}.warm_up_s", "all", what, "set max_s to more than warm_up_s, in seconds")
+    elif spec.min_records > rate * spec.max_s:
         what = (
-            f"is {load.min_records}, and {rate:g} records/s come to {rate * load.max_s:.0f} within max_s "
+            f"is {spec.min_records}, and {rate:g} records/s come to {rate * spec.max_s:.0f} within max_s "
             f"({longest})"
         )
-        yield wrong_variable("verify.min_records", "all", what, "ask for fewer records, or raise max_s")
+        yield wrong_variable(f"{load}.min_records", "all", what, "ask for fewer records, or raise max_s")
 
 
-def _reached(rest: Mapping[str, Any]) -> Iterator[Finding]:
+def _reached(load: str, rest: Mapping[str, Any]) -> Iterator[Finding]:
     """Find an address and a login by which no proxy could be reached."""
     url = rest.get("url")
     if url is not None:
@@ -201,23 +191,25 @@ def _reached(rest: Mapping[str, Any]) -> Iterator[Finding]:
             scheme, host, port = "", None, None
         if "@" in url:
             what = "holds a login"
-            yield wrong_variable("verify.rest.url", "all", what, "write it as verify.rest.user and password")
+            yield wrong_variable(
+                f"{load}.rest.url", "all", what, f"write it as {load}.rest.user and password"
+            )
         elif scheme not in ("http", "https") or not host or port == 0 or set(url) & set(" ?#"):
             bare = _SERVER.fullmatch(url)
             fix = f"write http://{url}" if bare else "write http://host:port, or https://host:port"
-            yield wrong_variable("verify.rest.url", "all", f"is {url!r}, which is no URL of a proxy", fix)
+            yield wrong_variable(f"{load}.rest.url", "all", f"is {url!r}, which is no URL of a proxy", fix)
         elif scheme == "http" and rest.get("ca"):
             what = f"is set, and {url} has no certificate to hold against it"
             yield wrong_variable(
-                "verify.rest.ca", "all", what, "write https:// in verify.rest.url, or take it out"
+                f"{load}.rest.ca", "all", what, f"write https:// in {load}.rest.url, or take it out"
             )
     for one, other in (("user", "password"), ("password", "user")):
         if rest.get(one) and not rest.get(other):
-            what = f"is missing, and verify.rest.{one} is set"
-            yield wrong_variable(f"verify.rest.{other}", "all", what, "set both, or none")
+            what = f"is missing, and {load}.rest.{one} is set"
+            yield wrong_variable(f"{load}.rest.{other}", "all", what, "set both, or none")
 
 
-def _login(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:
+def _login(load: str, inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:
     """Find a login of the load that is half of one, or that hosts which make load must not get."""
     client = verify.get("client") or {}
     cluster = clusters(inventory)[0].get(verify["cluster"])
@@ -225,8 +217,8 @@ def _login(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]
     login = login_keys(security.mechanism if security else "")
     for one, other in (login, login[::-1], _PAIR, _PAIR[::-1]):
         if client.get(one) is None and client.get(other) is not None:
-            what = f"is missing, and verify.client.{other} is set"
-            yield wrong_variable(f"verify.client.{one}", "all", what, "set both, or none")
+            what = f"is missing, and {load}.client.{other} is set"
+            yield wrong_variable(f"{load}.client.{one}", "all", what, "set both, or none")
             return
     if security is None:
         return
@@ -234,7 +226,7 @@ def _login(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]
         own = client.get(_PAIR[1])
         if own in (None, security.client_tls.key):
             yield wrong_variable(
-                f"verify.client.{_PAIR[1]}",
+                f"{load}.client.{_PAIR[1]}",
                 "all",
                 f"is {own or 'missing'}, and hosts of load_generator would get the key of Kedge's own "
                 f"clients on cluster {verify['cluster']}",
@@ -248,11 +240,11 @@ def _login(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]
             "and its password is another one" if user in security.users else "who is nobody"
         )
         fix = f"use a user and the password of security.users of cluster {verify['cluster']}"
-        yield wrong_variable(f"verify.client.{login[0]}", "all", what, fix)
+        yield wrong_variable(f"{load}.client.{login[0]}", "all", what, fix)
     elif inventory.group("load_generator") and user in (None, security.user, security.broker_user):
         what = "is missing" if user is None else f"is {user}"
         yield wrong_variable(
-            f"verify.client.{login[0]}",
+            f"{load}.client.{login[0]}",
             "all",
             f"{what}, and hosts of load_generator would get a login that may do all on cluster "
             f"{verify['cluster']}",
@@ -260,7 +252,9 @@ def _login(inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]
         )
 
 
-def _unreachable(levels: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+def _unreachable(
+    load: str, levels: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Finding]:
     """Warn of a throughput that is asked for and not sent."""
     throughput = levels.get("throughput") or {}
     for via, part in parts.items():
@@ -271,7 +265,7 @@ def _unreachable(levels: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any
                 "records_per_s: no run could reach it"
             )
             fix = "send a little more than the level asks for, or lower the level"
-            yield replace(wrong_variable(f"verify.{via}.records_per_s", "all", what, fix), severity="warning")
+            yield replace(wrong_variable(f"{load}.{via}.records_per_s", "all", what, fix), severity="warning")
 
 
 def _falling(levels: Mapping[str, Any]) -> Iterator[Finding]:

@@ -217,7 +217,7 @@ def test_json_has_the_documented_form(inventory: Path) -> None:
     instance = plan["hosts"]["rest1"]["services"]["kafka_rest"]["instances"][0]
     assert set(instance) >= {"name", "port", "settings"}
     assert set(instance["settings"][0]) >= {"file", "key", "value", "rule", "because", "source", "basis"}
-    assert set(plan["findings"][0]) == {"severity", "rule", "where", "message", "fix"}
+    assert set(plan["findings"][0]) == {"severity", "rule", "where", "message", "fix", "subject"}
 
 
 def test_wide_reasons_are_wrapped(inventory: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from kedge.review.command import main, review
 from kedge.review.judging import Judgement, ReviewedKey
 from kedge.review.kinds import parts_of
 from kedge.review.reading import ReviewError, assignments, properties
+from kedge.services.planning import make_plan
+from tests.rest_inventories import rest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -531,3 +534,84 @@ def test_a_plan_and_a_review_start_without_numpy() -> None:
     """It takes a tenth of a second, and only what counts records needs it."""
     asked = "import sys, kedge.plan_command; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rule", "line"),
+    [
+        (
+            "producer.properties",
+            "bootstrap.servers=k:9092\nacks=1\nenable.idempotence=true\n",
+            "clients.acks",
+            2,
+        ),
+        (
+            "kafka-rest.properties",
+            "id=a\nconfig.providers=file\nlisteners=http://0.0.0.0:8082\nclient.config.providers=file\n",
+            "rest.keys",
+            2,
+        ),
+        ("rest.env", "KAFKAREST_OPTS=-Da=b\nKAFKAREST_HEAP_OPTS=-Xmx64m\n", "rest.heap.consumers", 2),
+    ],
+)
+def test_a_finding_stands_at_the_line_of_the_key_to_change(
+    tmp_path: Path, name: str, text: str, rule: str, line: int
+) -> None:
+    (tmp_path / name).write_text(text)
+    (judgement,), _ = review([tmp_path / name])
+    assert {f.where.rpartition("/")[2] for f in judgement.findings if f.rule == rule} == {f"{name}:{line}"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fix"),
+    [
+        (
+            "kafka-rest.properties",
+            "id=a\nproducer.acks=1\nclient.timeout.ms=1\nconsumer.group.protocol=consumer\n"
+            "consumer.session.timeout.ms=9000\nthread.pool.maxx=3\nthread.pool.max=many\n",
+            "write producer.acks: all, or allow loss",
+        ),
+        (
+            "rest.env",
+            "KAFKAREST_HEAP_OPTS=-Xmx64m\nKAFKAREST_OPT=-Da=b\n",
+            "write -Xms512m -Xmx512m in KAFKAREST_HEAP_OPTS, or take it out",
+        ),
+        (
+            "mm2.properties",
+            f"{MM2}west.producer.linger.ms = 90000\nwest.producer.max.request.size = 10\n",
+            "set west.producer.linger.ms to 29750 or less, or set --workload latency_budget_ms to 90500 or more",
+        ),
+        (
+            "streams.properties",
+            "application.id=a\nacks=1\ncommit.interval.ms=60000\nproducer.max.request.size=10\nlinger.mss=1\n",
+            "take acks out: Kafka Streams sets all, or allow loss",
+        ),
+        (
+            "producer.properties",
+            "acks=1\nlinger.ms=x\nbatch.size=9000000\nmax.request.size=99\nack=1\n",
+            "write acks: all and enable.idempotence: true, or allow loss",
+        ),
+    ],
+)
+def test_a_review_names_no_variable_that_its_reader_does_not_have(
+    tmp_path: Path, name: str, text: str, fix: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    (judgement,), _ = review([tmp_path / name])
+    said = [f"{f.message}; {f.fix}" for f in judgement.findings]
+    assert fix in {f.fix for f in judgement.findings}, said
+    own = (
+        r"(kafka_rest|streams_app|mirror_maker|host)_\w+|kafka_cl\w+s|service_levels|\w+_(settings|environment)"
+        r"|(flow|client) today"
+    )
+    assert [line for line in said if re.search(rf"\b(?:{own})\b", line)] == []
+
+
+def test_a_finding_of_a_plan_says_which_variable_holds_the_key() -> None:
+    settings = {"producer.acks": "1", "thread.pool.maxx": 3}
+    subjects = {
+        f.subject for f in make_plan(rest(settings=settings)).findings if f.subject and f.subject.keys
+    }
+    held = {of.keys[0]: of for of in subjects if of.variable == "kafka_rest_settings"}
+    assert held["thread.pool.maxx"].meant == "thread.pool.max"
+    assert "producer.acks" in held

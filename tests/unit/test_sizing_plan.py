@@ -167,7 +167,7 @@ def test_the_json_has_the_documented_form() -> None:
     instance = document["hosts"]["rest1"]["services"]["kafka_rest"]["instances"][0]
     assert set(instance) == {"name", "port", "settings", "software"}
     assert set(instance["settings"][0]) >= {"file", "key", "value", "rule", "because", "source", "basis"}
-    assert set(document["findings"][0]) == {"severity", "rule", "where", "message", "fix"}
+    assert set(document["findings"][0]) == {"severity", "rule", "where", "message", "fix", "subject"}
     json.dumps(document)
 
 

@@ -19,7 +19,7 @@ from kedge.evidence.secrets import looks_secret
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.service import Service, models
-from kedge.plan.variable_messages import entry_name, no_mapping, wrong_variable
+from kedge.plan.variable_messages import entry_name, no_mapping, renamed, wrong_variable
 
 NAME: Final = "recommended"
 #: What tells the entries of a list apart; those of a service's list are told apart by their names.
@@ -63,15 +63,13 @@ class RecommendedInventory:
 
     def as_written(self, finding: Finding) -> Finding:
         """Return a finding about a variable by the name that its person wrote."""
-        where, colon, name = finding.where.rpartition(": ")
+        name = finding.subject.name if finding.subject else ""
         steps = (name[:end] for end in range(len(name), 0, -1) if end == len(name) or name[end] in ".[")
         found = next((step for step in steps if step in self.names), None)
-        if not colon or found is None:
+        if found is None:
             return finding
-        theirs = self.names[found] + name[len(found) :]
-        message = finding.message.replace(name, theirs, 1)
         fix = finding.fix.replace("did you mean ", f"did you mean {NAME}.")
-        return replace(finding, where=f"{where}: {theirs}", message=message, fix=fix)
+        return replace(renamed(finding, self.names[found] + name[len(found) :]), fix=fix)
 
 
 def with_recommendations(inventory: Inventory, services: Sequence[Service]) -> RecommendedInventory:

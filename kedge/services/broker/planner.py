@@ -82,12 +82,17 @@ def plan_brokers(inventory: Inventory, used: frozenset[str], advice: Advice) -> 
         controllers = [host for host, variables in read.items() if variables.controller]
         findings += [*_clashes(name, ids), *_no_controller(name, read, controllers)]
         for host, variables in read.items():
-            sheet = Sheet(f"{host} {SERVICE}@{name}", advice, variables.settings)
+            sheet = Sheet(f"{host} {SERVICE}@{name}", advice, variables.settings, f"{SERVICE}_settings")
             names = [one.certificate_name or other for other, one in sorted(read.items())]
             _settings(sheet, inventory, name, host, ids, controllers, variables, cluster, names)
             findings += sheet.findings
             findings += check_keys(
-                "broker", cluster.version, variables.settings, sheet.where, rule="broker.keys"
+                "broker",
+                cluster.version,
+                variables.settings,
+                sheet.where,
+                "broker.keys",
+                variable=sheet.variable,
             )
             of_host = services.setdefault(host, {})
             instance = PlannedInstance(name, sheet.by_file(), variables.port)

@@ -18,14 +18,22 @@ def check_batch(sheet: Sheet, what: str, key: str, takes: int, taker: str, rule:
     if batch > takes and any(s.key == key and s.by == "person" for s in sheet.settings):
         sheet.warning(
             rule,
-            f"{key} of {what} is {batch}, and {taker} takes {takes} bytes: a full batch that does not "
-            "compress is refused, and sent again in parts",
+            f"{key}{sheet.of(what)} is {batch}, and {taker} takes {takes} bytes: a full batch that does "
+            "not compress is refused, and sent again in parts",
             f"set {key} to {takes} or less, or leave it out",
+            key,
         )
 
 
 def check_acks(
-    sheet: Sheet, what: str, acks: str, levels: Mapping[str, Any], mend: str, rule: str = "clients.acks"
+    sheet: Sheet,
+    what: str,
+    acks: str,
+    levels: Mapping[str, Any],
+    mend: str,
+    rule: str = "clients.acks",
+    *,
+    key: str,
 ) -> bool:
     """Report a producer whose acknowledged records can be lost where no loss is allowed; tell if it is so.
 
@@ -36,11 +44,16 @@ def check_acks(
         return False
     sheet.error(
         rule,
-        f"{what} has acks={acks}, and service_levels.delivery.lost is 0: what a leader took is lost when it "
-        "fails",
+        f"{what} has acks={acks}{unwanted(sheet, 'lost')}: what a leader took is lost when it fails",
         f"{mend}, or allow loss",
+        key,
     )
     return True
+
+
+def unwanted(sheet: Sheet, kind: str) -> str:
+    """Return that no record may be lost, duplicated or reordered, to be read after what does it."""
+    return sheet.either(f", and service_levels.delivery.{kind} is 0", f" where no record may be {kind}")
 
 
 def check_delivery(sheet: Sheet, what: str, prefix: str, version: str) -> None:
@@ -64,9 +77,11 @@ def check_delivery(sheet: Sheet, what: str, prefix: str, version: str) -> None:
         fix = f"set {keys[0]} to {linger + request} or more, or {fix}"
     sheet.error(
         "clients.delivery",
-        f"{keys[0]} of {what} is {delivery}, below linger.ms and request.timeout.ms together, {linger} + "
-        f"{request} ms: its producer refuses to start",
+        f"{keys[0]}{sheet.of(what)} is {delivery}, below linger.ms and request.timeout.ms together, "
+        f"{linger} + {request} ms: its producer refuses to start",
         fix,
+        *own,
+        *keys,
     )
 
 
@@ -85,7 +100,8 @@ def check_heartbeat(sheet: Sheet, what: str, prefix: str, version: str) -> None:
     if own and beat >= session:
         sheet.error(
             "clients.heartbeat",
-            f"{keys[0]} of {what} is {beat}, and the session of its group {session} ms: where a heartbeat is "
-            "no sooner, consumers refuse to start",
+            f"{keys[0]}{sheet.of(what)} is {beat}, and the session of its group {session} ms: where a "
+            "heartbeat is no sooner, consumers refuse to start",
             f"take {' and '.join(own)} out",
+            *own,
         )

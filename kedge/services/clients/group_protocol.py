@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kedge.plan.findings import WITH_INVENTORY, Reader
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import KafkaCluster
 from kedge.plan.inventory.service_levels import service_levels
@@ -99,6 +100,7 @@ class Coordinator:
     ours: bool
     session_ms: int | None
     protocols: str = ""
+    reader: Reader = WITH_INVENTORY
 
 
 def session_ms(stall_s: float | None) -> int:
@@ -123,7 +125,8 @@ def stall_s(inventory: Inventory) -> float | None:
 def coordinator(inventory: Inventory, cluster: KafkaCluster) -> Coordinator:
     """Return what the groups of a cluster find at its brokers."""
     if cluster.brokers is None:
-        return Coordinator(cluster.version, ours=False, session_ms=cluster.group_session_ms)
+        given = cluster.group_session_ms
+        return Coordinator(cluster.version, ours=False, session_ms=given, reader=inventory.reader)
     hosts = inventory.group(cluster.brokers)
     own: Mapping[str, Any] = (inventory.hosts[hosts[0]].get("kafka_broker_settings") or {}) if hosts else {}
     session = int_or_zero(own.get("group.consumer.session.timeout.ms")) or session_ms(stall_s(inventory))
@@ -155,11 +158,12 @@ def broker_obstacle(brokers: Coordinator, cluster: str) -> Obstacle | None:
     if brokers.session_ms is None:
         why = (
             f"nobody says whether the brokers of {cluster} have it turned on (the feature group.version), "
-            f"and with which session: {name}.group_session_ms"
+            f"and with which session{brokers.reader.either(f': {name}.group_session_ms', '')}"
         )
         fix = (
-            f"turn the feature group.version on at the brokers of {cluster}, and set {name}.group_session_ms "
-            "to their group.consumer.session.timeout.ms"
+            f"turn the feature group.version on at the brokers of {cluster}, "
+            + brokers.reader.either(f"and set {name}.group_session_ms to", "and look at")
+            + " their group.consumer.session.timeout.ms"
         )
         return Obstacle(why, SOURCE, fatal=False, fix=fix)
     return _defect(_BROKER_DEFECTS, brokers.version, f"a broker of {brokers.version}", "the brokers")
@@ -201,7 +205,8 @@ def put_group(sheet: Sheet, file: str, client: ClientProfile, brokers: Coordinat
         return
     if obstacle is None and refused:
         obstacle = Obstacle(
-            f"consumer_settings have {refused[0]}, with which a consumer of that protocol does not start",
+            sheet.either(f"consumer_settings have {refused[0]}", f"{refused[0]} is set")
+            + ", with which a consumer of that protocol does not start",
             SOURCE,
         )
     if obstacle is None:
@@ -230,18 +235,24 @@ def put_group(sheet: Sheet, file: str, client: ClientProfile, brokers: Coordinat
 
 def _check_asked(sheet: Sheet, client: ClientProfile, refused: list[str], obstacle: Obstacle | None) -> None:
     """Find what is at odds with the consumer protocol that a person asks for."""
-    what = f"consumer_settings of client {client.name} ask for the consumer protocol"
+    out = sheet.either(" out of consumer_settings", " out")
+    what = sheet.either(f"consumer_settings of client {client.name} ask", f"{PROTOCOL} asks")
+    what += " for the consumer protocol"
+    has = sheet.either("have", "others are set:")
     if refused:
         sheet.error(
             "clients.group_protocol",
-            f"{what} and have {', '.join(refused)}: a consumer that has both does not start ({SOURCE})",
-            f"take {' and '.join(refused)} out of consumer_settings: in that protocol the brokers set "
-            "session and assignor of a group",
+            f"{what} and {has} {', '.join(refused)}: a consumer that has both does not start ({SOURCE})",
+            f"take {' and '.join(refused)}{out}: in that protocol the brokers set session and assignor of a "
+            "group",
+            *refused,
+            PROTOCOL,
         )
     if obstacle is not None:
         report = sheet.error if obstacle.fatal else sheet.warning
         report(
             "clients.group_protocol",
             f"{what}: {obstacle.why} ({obstacle.source})",
-            f"take {PROTOCOL} out of consumer_settings" + (f", or {obstacle.fix}" if obstacle.fix else ""),
+            f"take {PROTOCOL}{out}" + (f", or {obstacle.fix}" if obstacle.fix else ""),
+            PROTOCOL,
         )

@@ -9,7 +9,7 @@ from kedge.evidence.nearest import nearest
 from kedge.keys.accepted_values import check_values
 from kedge.keys.catalogue import Component, beyond, keys_around, takes
 from kedge.keys.unread import check_keys
-from kedge.plan.findings import Finding
+from kedge.plan.findings import WITH_INVENTORY, Finding, Reader
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES, cluster_names, clusters, message_max_bytes
 from kedge.plan.inventory.service_levels import service_levels
@@ -19,7 +19,13 @@ from kedge.plan.values import int_or_zero
 from kedge.plan.variable_messages import declare
 from kedge.plan.variables import Scalar
 from kedge.plan.version_numbers import numbers
-from kedge.services.clients.client_checks import check_acks, check_batch, check_delivery, check_heartbeat
+from kedge.services.clients.client_checks import (
+    check_acks,
+    check_batch,
+    check_delivery,
+    check_heartbeat,
+    unwanted,
+)
 from kedge.services.clients.group_protocol import Coordinator, coordinator, put_group
 from kedge.services.clients.profile_settings import choice, within
 from kedge.services.clients.profiles import (
@@ -60,7 +66,9 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
     levels = service_levels(inventory)
     planned: dict[str, tuple[Setting, ...]] = {}
     for client in declared:
-        sheet = Sheet(f"client {client.name}", "measured", {})
+        reader = inventory.reader
+        variable = f"{_variable(client)}.producer_settings"
+        sheet = Sheet(f"client {client.name}", "measured", {}, variable, reader)
         if client.cluster not in names:
             sheet.error(
                 "clients.cluster",
@@ -82,9 +90,11 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
         cluster = known.get(client.cluster)
         takes_bytes = (message_max_bytes(inventory, cluster) if cluster else None) or MESSAGE_MAX_BYTES
         least = _least(own_topics, takes_bytes)
-        producer = _profile(client, "producer", client.producer_settings, partitions, least=least)
+        producer = _profile(
+            client, "producer", client.producer_settings, partitions, least=least, reader=reader
+        )
         brokers = coordinator(inventory, cluster) if cluster else None
-        consumer = _profile(client, "consumer", client.consumer_settings, partitions, brokers)
+        consumer = _profile(client, "consumer", client.consumer_settings, partitions, brokers, reader=reader)
         _check_levels(sheet, client, producer, consumer, levels)
         _check_version(sheet, client)
         _check_topics(sheet, client, producer, own_topics)
@@ -109,10 +119,13 @@ def _profile(
     partitions: int,
     brokers: Coordinator | None = None,
     least: tuple[str, int] | None = None,
+    reader: Reader = WITH_INVENTORY,
 ) -> Sheet:
     """Plan a producer or a consumer; ``least`` is its topic of the smallest messages, with their bytes."""
     file = f"clients/{client.name}/{role}.{'options' if client.library == 'spark' else 'properties'}"
-    sheet = Sheet(f"client {client.name}", "measured", {_own_name(client, k): v for k, v in own.items()})
+    mine = {_own_name(client, k): v for k, v in own.items()}
+    variable = f"{_variable(client)}.{role}_settings"
+    sheet = Sheet(f"client {client.name}", "measured", mine, variable, reader)
     rows = list(PROFILES[client.profile][role])
     if role == "producer":
         rows.append(_buffer(client, own, rows, partitions, least))
@@ -139,11 +152,11 @@ def _profile(
         put_group(sheet, file, client, brokers)
     sheet.rest_of_own(file, "clients.own")
     if least and (batch := key_name(client.library, "batch.size")):
-        check_batch(sheet, f"client {client.name}", batch, least[1], f"topic {least[0]}", "clients.batch")
+        check_batch(sheet, sheet.where, batch, least[1], f"topic {least[0]}", "clients.batch")
     if client.library != "librdkafka":
         prefix = "kafka." if client.library == "spark" else ""
         check = check_delivery if role == "producer" else check_heartbeat
-        check(sheet, f"client {client.name}", prefix, client_version(client.library, client.version))
+        check(sheet, sheet.where, prefix, client_version(client.library, client.version))
     return sheet
 
 
@@ -195,17 +208,22 @@ def _check_levels(
 ) -> None:
     delivery = levels.get("delivery") or {}
     acks = _effective(client, producer, "acks")
-    mend = "use profile balanced, or acks: all and enable.idempotence: true in producer_settings"
-    refused = check_acks(sheet, f"client {client.name} (profile {client.profile})", acks, levels, mend)
+    safe = "acks: all and enable.idempotence: true"
+    mend = sheet.either(f"use profile balanced, or {safe} in producer_settings", f"write {safe}")
+    it = sheet.either(f"client {client.name}", "it")
+    what = sheet.either(f"{it} (profile {client.profile})", it)
+    refused = check_acks(sheet, what, acks, levels, mend, key="acks")
     # Without acks=all there is no idempotence either, and one finding is enough.
     if not refused and _effective(client, producer, "enable.idempotence") != "true":
         for kind in ("duplicated", "reordered"):
             if delivery.get(kind, 0) == 0:
                 sheet.error(
                     "clients.idempotence",
-                    f"client {client.name} has no idempotence, and service_levels.delivery.{kind} is 0: a "
-                    "retry can double and reorder records",
-                    "set enable.idempotence: true in producer_settings, or allow it",
+                    f"{it} has no idempotence{unwanted(sheet, kind)}: a retry can double and reorder records",
+                    "set enable.idempotence: true"
+                    + sheet.either(" in producer_settings", "")
+                    + ", or allow it",
+                    "enable.idempotence",
                 )
                 break
     latency = (levels.get("latency") or {}).get("kafka") or {}
@@ -222,33 +240,39 @@ def _check_levels(
             own = any(s.key == name and s.by == "person" for s in of.settings)
             sheet.error(
                 "clients.latency",
-                f"client {client.name} waits up to {key}={waits}, and service_levels.latency.kafka.{level} "
-                f"is {wanted:g}",
+                f"{it} waits up to {key}={waits}, and service_levels.latency.kafka.{level} is {wanted:g}",
                 f"set {key} below {wanted:g}"
                 if own
                 else f"use profile latency, or set {key} below {wanted:g}",
+                key,
+                variable=of.variable,
             )
 
 
 def _check_version(sheet: Sheet, client: ClientProfile) -> None:
+    it = sheet.either(f"client {client.name}", "it")
     partitioner = str(client.producer_settings.get("partitioner.class", ""))
     if partitioner.endswith(_OBSOLETE_PARTITIONERS):
         sheet.warning(
             "clients.partitioner",
-            f"client {client.name} sets partitioner.class to {partitioner}, which turns the adaptive "
-            "partitioner off (since 3.3)",
+            f"{it} sets partitioner.class to {partitioner}, which turns the adaptive partitioner off (since "
+            "3.3)",
             "take partitioner.class out",
+            "partitioner.class",
         )
     for role, own in _own_settings(client):
         if client.library == "librdkafka":
             _check_librdkafka(sheet, client, role, own)
             continue
         for key in own:
-            if key_name(client.library, key.removeprefix("kafka.")) is None:
+            if key_name(client.library, _bare(key)) is None:
                 sheet.error(
                     "clients.refused",
-                    f"{role}_settings of client {client.name} hold {key}, which {client.library} refuses",
+                    sheet.either(f"{role}_settings of client {client.name} hold {key}", f"{key} is set")
+                    + f", which {client.library} refuses",
                     "take it out",
+                    key,
+                    variable=f"{_variable(client)}.{role}_settings",
                 )
     if client.profile != "throughput" and _too_old(client, "enable.idempotence"):
         sheet.error(
@@ -274,6 +298,8 @@ def _check_librdkafka(sheet: Sheet, client: ClientProfile, role: Role, own: Mapp
                 "clients.refused",
                 f"{what} {key}, which librdkafka reads of a {other} alone",
                 f"take it out, or put it into {other}_settings",
+                key,
+                variable=f"{_variable(client)}.{role}_settings",
             )
             continue
         near = nearest(name, known[role], 0.75)
@@ -282,6 +308,8 @@ def _check_librdkafka(sheet: Sheet, client: ClientProfile, role: Role, own: Mapp
             "clients.refused",
             f"{what} {key}, which librdkafka {client.version} refuses to start with",
             f"did you mean {near}?" if near else "take it out",
+            key,
+            variable=f"{_variable(client)}.{role}_settings",
         )
 
 
@@ -314,9 +342,10 @@ def _check_buffer(sheet: Sheet, client: ClientProfile, producer: Sheet, partitio
     if buffer < needed:
         sheet.warning(
             "clients.buffer",
-            f"buffer.memory of client {client.name} is {buffer}, and {partitions} partitions x batch.size "
+            f"buffer.memory{sheet.of(sheet.where)} is {buffer}, and {partitions} partitions x batch.size "
             f"are {needed}: send() will block ({GUIDE}, Memory Allocation)",
             f"set buffer.memory to {max(needed, _BUFFER_MIN)}, or take it out",
+            "buffer.memory",
         )
 
 
@@ -328,9 +357,10 @@ def _check_requests(sheet: Sheet, client: ClientProfile, producer: Sheet, least:
         return
     sheet.warning(
         "clients.request",
-        f"{name} of client {client.name} is {own}, and topic {least} takes messages of {takes} bytes: "
+        f"{name}{sheet.of(sheet.where)} is {own}, and topic {least} takes messages of {takes} bytes: "
         "a larger batch is refused",
         f"set {name} to {takes}, or max.message.bytes of topic {least} to {own}",
+        name,
     )
 
 
@@ -339,7 +369,7 @@ def _key_findings(client: ClientProfile) -> list[Finding]:
         finding
         for role, own in _own_settings(client)
         for finding in check_values(
-            f"kafka_clients: {client.name}.{role}_settings", "all", own, _taken(client, role, own)
+            f"{_variable(client)}.{role}_settings", "all", own, _taken(client, role, own)
         )
     ]
     return whole + _unknown_keys(client)
@@ -358,13 +388,20 @@ def _own_settings(client: ClientProfile) -> tuple[tuple[Role, dict[str, Scalar]]
     return ("producer", client.producer_settings), ("consumer", client.consumer_settings)
 
 
+def _variable(client: ClientProfile) -> str:
+    return f"kafka_clients: {client.name}"
+
+
+def _bare(key: str) -> str:
+    return key.removeprefix("kafka.")
+
+
 def _unknown_keys(client: ClientProfile) -> list[Finding]:
     if client.library == "librdkafka":
         return []
     version = client_version(client.library, client.version)
     findings: list[Finding] = []
     for role, own in _own_settings(client):
-        where = f"client {client.name}: {role}_settings"
-        bare = [k.removeprefix("kafka.") for k in own]
-        findings += check_keys(role, version, bare, where)
+        where, variable = f"client {client.name}: {role}_settings", f"{_variable(client)}.{role}_settings"
+        findings += check_keys(role, version, own, where, variable=variable, bare=_bare)
     return findings

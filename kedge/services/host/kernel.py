@@ -124,16 +124,18 @@ def take_own(sheet: Sheet, host: str) -> list[Finding]:
         if "." not in key:
             findings.append(
                 wrong_variable(
-                    f"host_tuning_settings.{key}",
+                    "host_tuning_settings",
                     host,
                     "is no kernel setting",
                     "write its full name, such as net.core.somaxconn",
+                    key,
                 )
             )
         elif near and key not in (*PLANNED, *_BESIDE):
-            sheet.warning("host.own", f"{key} is nearly called as another setting", f"did you mean {near}?")
+            what = f"{key} is nearly called as another setting"
+            sheet.warning("host.own", what, f"did you mean {near}?", key)
         elif key in _DROPPED:
-            sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out")
+            sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out", key)
     return findings
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kedge.plan.findings import Finding
+from kedge.plan.findings import Finding, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.plan import PlannedInstance
 from kedge.plan.service import PlannedInstances, Service
@@ -46,6 +46,7 @@ def room(
                         f"set a smaller {variables[service]}, " for service in needs if service in variables
                     )
                     + "or correct host_memory_mib",
+                    Subject("host_memory_mib", host=host),
                 )
             )
         elif total > facts.memory_mib - SYSTEM_MIB:
@@ -57,6 +58,7 @@ def room(
                     f"the services of the host may take {total} of its {facts.memory_mib} MiB ({parts}), "
                     f"which leaves less than {SYSTEM_MIB} to the system and its page cache",
                     "plan fewer instances or a smaller workload, or give the host more memory",
+                    Subject("host_memory_mib", host=host),
                 )
             )
     return found

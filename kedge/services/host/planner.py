@@ -52,7 +52,7 @@ def plan_hosts(
             findings += variables
             continue
         of_host = planned_services.get(host, {})
-        sheet = Sheet(f"{host} {SERVICE}", advice, variables.settings)
+        sheet = Sheet(f"{host} {SERVICE}", advice, variables.settings, f"{SERVICE}_settings")
         put_buffers(sheet, links.get(host), busy=host in busy)
         if host in busy:
             put_high_load(sheet)

@@ -14,11 +14,11 @@ from kedge.services.mirror.producer import plan_producer
 
 def classic(flow: Flow) -> SettingsAndFindings:
     """Return the settings and findings of a classic process."""
-    consumer = flow.sheet(flow.flow.consumer_settings)
+    consumer = flow.sheet(flow.flow.consumer_settings, "consumer_settings")
     plan_consumer(consumer, flow)
-    producer = flow.sheet(flow.flow.producer_settings)
+    producer = flow.sheet(flow.flow.producer_settings, "producer_settings")
     buffer = plan_producer(producer, flow, f"{flow.folder}/producer.properties", "")
-    environment = flow.sheet(flow.flow.environment)
+    environment = flow.sheet(flow.flow.environment, "environment")
     _arguments(environment, flow)
     codec = value_of(producer, "compression.type")
     put_jvm(environment, flow, *_heap(flow, buffer), tasks=1, codec=codec)
@@ -50,8 +50,10 @@ def _arguments(sheet: Sheet, flow: Flow) -> None:
     if streams != "1":
         sheet.warning(
             "mirror.streams",
-            f"MIRROR_NUM_STREAMS of flow {flow.name} is {streams}: its streams share one producer",
+            f"{sheet.name('MIRROR_NUM_STREAMS')}{sheet.of(sheet.where)} is {streams}: its streams share one "
+            "producer",
             "set it to 1 and use more processes",
+            "MIRROR_NUM_STREAMS",
         )
     sheet.put(file, "MIRROR_OFFSET_COMMIT_INTERVAL_MS", "mirror.commit", commit_interval(flow))
     abort = put(
@@ -63,6 +65,8 @@ def _arguments(sheet: Sheet, flow: Flow) -> None:
     if abort != "true":
         sheet.error(
             "mirror.abort",
-            f"MIRROR_ABORT_ON_SEND_FAILURE of flow {flow.name} is {abort}: records that fail are dropped",
+            f"{sheet.name('MIRROR_ABORT_ON_SEND_FAILURE')}{sheet.of(sheet.where)} is {abort}: records that "
+            "fail are dropped",
             "set it to true",
+            "MIRROR_ABORT_ON_SEND_FAILURE",
         )

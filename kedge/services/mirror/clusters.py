@@ -45,6 +45,7 @@ def limits_of(
                 "mirror.cluster",
                 f"{variable}.{end} is {cluster}, which is not declared",
                 declare(names),
+                variable=f"{variable}.{end}",
             )
     if flow.source == flow.target:
         sheet.error(
@@ -58,6 +59,7 @@ def limits_of(
             f"{variable}.latency_budget_ms is {flow.latency_budget_ms}, and the round trip of "
             f"{flow.round_trip_ms:g} ms with a consumer's fetch of {FETCH_WAIT_MS} ms take all of it",
             f"set it above {math.ceil(flow.round_trip_ms + FETCH_WAIT_MS)}",
+            variable=f"{variable}.latency_budget_ms",
         )
         return None
     _check_level(sheet, inventory, variable, flow)
@@ -77,6 +79,7 @@ def _check_level(sheet: Sheet, inventory: Inventory, variable: str, flow: Mirror
             f"{variable}.latency_budget_ms is {flow.latency_budget_ms}, and "
             f"service_levels.mirror.delay_p99_ms allows {wanted:g} ms",
             f"set it to {wanted:g}, since records wait for their batch to fill within it",
+            variable=f"{variable}.latency_budget_ms",
         )
 
 

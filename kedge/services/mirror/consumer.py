@@ -61,11 +61,15 @@ def plan_consumer(sheet: Sheet, flow: Flow) -> None:
     put_consumer_profile(sheet, flow, file, "")
     plan_login(sheet, flow, "source", file, "")
     sheet.rest_of_own(file, "mirror.own")
-    check_heartbeat(sheet, f"flow {flow.name}", "", flow.version)
+    check_heartbeat(sheet, sheet.where, "", flow.version)
     if value_of(sheet, "enable.auto.commit") == "true":
         sheet.error(
             "mirror.consumer.commit",
-            f"consumer_settings of flow {flow.name} set enable.auto.commit: records read and not yet "
+            sheet.either(
+                f"consumer_settings of flow {flow.name} set enable.auto.commit", "enable.auto.commit is true"
+            )
+            + ": records read and not yet "
             "mirrored would be lost with the process",
             "take it out: MirrorMaker commits after its producer has flushed",
+            "enable.auto.commit",
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kedge.plan.findings import WITH_INVENTORY, Reader
 from kedge.plan.inventory.security import Security
 from kedge.plan.settings import Advice, Sheet
 from kedge.services.clients.fetches import Fetches
@@ -46,12 +47,18 @@ class Flow:
     target_security: Security | None = None
     fetches: Fetches = field(default_factory=Fetches)
     java: int | None = None
+    reader: Reader = WITH_INVENTORY
 
     @property
     def folder(self) -> str:
         """The configuration folder of one process."""
         return f"/etc/{UNIT}/{self.name}-{NUMBER}"
 
-    def sheet(self, own: Mapping[str, Any]) -> Sheet:
-        """Return an empty sheet that speaks of this flow."""
-        return Sheet(f"flow {self.name}", self.advice, own)
+    @property
+    def variable(self) -> str:
+        """The full name of the variable that holds it."""
+        return f"mirror_maker_flows.{self.name}"
+
+    def sheet(self, own: Mapping[str, Any], field: str = "settings") -> Sheet:
+        """Return an empty sheet that speaks of this flow; its ``field`` holds the person's own values."""
+        return Sheet(f"flow {self.name}", self.advice, own, f"{self.variable}.{field}", self.reader)

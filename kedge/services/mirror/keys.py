@@ -7,7 +7,7 @@ from typing import Final
 
 from kedge.keys.catalogue import known_keys
 from kedge.keys.unread import check_keys
-from kedge.plan.findings import Finding
+from kedge.plan.findings import Finding, Subject
 from kedge.services.mirror.flow import Flow
 from kedge.services.mirror.variables import BESIDE, MirrorFlow, MirrorMaker, bare_keys
 
@@ -46,17 +46,19 @@ _PASSED_ON: Final = (
 def check_flow_keys(flow: Flow, role: MirrorMaker) -> list[Finding]:
     """Return a warning for each key of a person's own that this version does not read."""
     spec, where = flow.flow, f"mirror_maker_flows.{flow.name}"
-    findings = check_keys("consumer", role.version, spec.consumer_settings, f"{where}.consumer_settings")
-    findings += check_keys("producer", role.version, spec.producer_settings, f"{where}.producer_settings")
+    findings = []
+    for client in ("consumer", "producer"):
+        variable, own = f"{where}.{client}_settings", getattr(spec, f"{client}_settings")
+        findings += check_keys(client, role.version, own, variable)
     if role.kind == "mirror_maker_2":
         others = frozenset[str]().union(*(known_keys(c, role.version) for c in BESIDE))
         of_client = tuple(f"{client}." for client in ("consumer", "producer", "admin"))
-        own = [
-            key
-            for key in bare_keys(spec).values()
-            if key not in others and not key.startswith((*_PASSED_ON, *of_client))
-        ]
-        findings += check_keys("mm2", role.version, own, f"{where}.settings")
+        own = {
+            key: bare
+            for key, bare in bare_keys(spec).items()
+            if bare not in others and not bare.startswith((*_PASSED_ON, *of_client))
+        }
+        findings += check_keys("mm2", role.version, own, f"{where}.settings", bare=own.__getitem__)
         findings += _misplaced(spec, role, f"{where}.settings")
     return findings
 
@@ -80,4 +82,5 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
                 where,
                 f"MirrorMaker 2 reads {key} of a cluster alone, and passes over it here: {place}",
                 f"write {place}",
+                Subject(where, (key,)),
             )

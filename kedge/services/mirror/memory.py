@@ -50,9 +50,10 @@ def put_heap(sheet: Sheet, flow: Flow, file: str, mib: int, because: str, buffer
         if heap < buffer_mib + 128:
             sheet.error(
                 "mirror.heap",
-                f"mirror_maker_flows.{flow.name}.heap_mib is {heap}, and the producer's buffer alone takes "
+                f"{sheet.name(f'{flow.variable}.heap_mib')} is {heap}, and the producer's buffer alone takes "
                 f"{buffer_mib} MiB",
                 f"set heap_mib to {mib}, or leave it out",
+                variable=f"{flow.variable}.heap_mib",
             )
     else:
         source = f"{ARTICLE}, Enough buffer memory for all the partitions"

@@ -17,11 +17,11 @@ def _max_bytes(settings: tuple[Setting, ...]) -> int | None:
 
 
 def message_bytes(
-    flow: MirrorFlow, name: str, source: Mapping[str, tuple[Setting, ...]], cluster: KafkaCluster
+    flow: MirrorFlow, variable: str, source: Mapping[str, tuple[Setting, ...]], cluster: KafkaCluster
 ) -> tuple[int, str]:
-    """Return the largest message of a flow, and where that is said."""
+    """Return the largest message of a flow, and where that is said: by ``variable`` if the flow says it."""
     if flow.max_message_bytes:
-        return flow.max_message_bytes, f"mirror_maker_flows.{name}.max_message_bytes"
+        return flow.max_message_bytes, variable
     default = cluster.message_max_bytes or MESSAGE_MAX_BYTES
     said = f"message.max.bytes of cluster {flow.source}" if cluster.message_max_bytes else "Kafka's default"
     largest, where = default, said
@@ -73,8 +73,9 @@ def check_messages(
         sheet.error(
             "mirror.message_bytes",
             f"{what}, and the flow has messages of {message} ({said})",
-            f"raise it to {message}, or max.message.bytes of each target topic "
-            f"(kafka_clusters.{flow.target}.message_max_bytes tells the plan)",
+            f"raise it to {message}, or max.message.bytes of each target topic"
+            + sheet.either(f" (kafka_clusters.{flow.target}.message_max_bytes tells the plan)", ""),
+            variable=f"kafka_clusters.{flow.target}.message_max_bytes",
         )
 
 
@@ -89,7 +90,7 @@ def target_bytes(
 
 
 def check_request(
-    sheet: Sheet, name: str, request: int, message: tuple[int, str], target: tuple[int, str]
+    sheet: Sheet, prefix: str, request: int, message: tuple[int, str], target: tuple[int, str]
 ) -> None:
     """Find a max.request.size below a flow's largest message, or above what the target takes.
 
@@ -99,14 +100,16 @@ def check_request(
     if request < largest:
         sheet.error(
             "mirror.producer.message_bytes",
-            f"max.request.size of flow {name} is {request}, and its messages have up to "
+            f"max.request.size{sheet.of(sheet.where)} is {request}, and its messages have up to "
             f"{largest} bytes ({said})",
-            f"set max.request.size to {largest}, or leave it out",
+            f"set {sheet.either('', prefix)}max.request.size to {largest}, or leave it out",
+            f"{prefix}max.request.size",
         )
     elif request > takes >= largest:
         sheet.warning(
             "mirror.producer.message_bytes",
-            f"max.request.size of flow {name} is {request}, above the {takes} that "
+            f"max.request.size{sheet.of(sheet.where)} is {request}, above the {takes} that "
             f"{taker} takes: a larger batch is refused there",
-            f"set max.request.size to {largest}, or leave it out",
+            f"set {sheet.either('', prefix)}max.request.size to {largest}, or leave it out",
+            f"{prefix}max.request.size",
         )

@@ -31,18 +31,22 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     own = {f"{flow.flow.target}.producer.{k}": v for k, v in flow.flow.producer_settings.items()}
     own |= {f"{flow.flow.source}.consumer.{k}": v for k, v in flow.flow.consumer_settings.items()}
     sheet = flow.sheet(own | dict(flow.flow.settings))
+    for end, client in ((flow.flow.target, "producer"), (flow.flow.source, "consumer")):
+        sheet.held |= dict.fromkeys(
+            (k for k in own if k.startswith(f"{end}.{client}.")), f"{flow.variable}.{client}_settings"
+        )
     file = f"{flow.folder}/mm2.properties"
     _connect(sheet, flow, file)
     buffer = plan_producer(sheet, flow, file, f"{flow.flow.target}.producer.")
     prefix = f"{flow.flow.source}.consumer."
     put_consumer_profile(sheet, flow, file, prefix)
     sheet.rest_of_own(file, "mirror.own")
-    check_delivery(sheet, f"flow {flow.name}", f"{flow.flow.target}.producer.", flow.version)
+    check_delivery(sheet, sheet.where, f"{flow.flow.target}.producer.", flow.version)
     # Connect also takes a connector's own values for its producer.
     override = f"{flow.flow.source}->{flow.flow.target}.producer.override."
-    check_kept(sheet, flow, f"{flow.flow.target}.producer.", override)
-    check_heartbeat(sheet, f"flow {flow.name}", prefix, flow.version)
-    environment = flow.sheet(flow.flow.environment)
+    check_kept(sheet, f"{flow.flow.target}.producer.", override)
+    check_heartbeat(sheet, sheet.where, prefix, flow.version)
+    environment = flow.sheet(flow.flow.environment, "environment")
     because = "only this target's workers: the other direction is no flow"
     environment.put(
         f"{flow.folder}/environment",

@@ -92,7 +92,8 @@ def limits(
             f"kafka_clusters.{flow.target}.other_partitions, to what kafka-topics says",
         )
     takes, taker = target_bytes(inventory, clusters[flow.target], flow, target)
-    message, said = message_bytes(flow, name, source, clusters[flow.source])
+    variable = sheet.name(f"mirror_maker_flows.{name}.max_message_bytes")
+    message, said = message_bytes(flow, variable, source, clusters[flow.source])
     check_messages(sheet, flow, message, said, source, target, inventory, clusters)
     return Limits(
         largest=largest,

@@ -56,7 +56,7 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
     flows = {name: variables[hosts[0]].flows[name] for name, hosts in sorted(hosts_of.items())}
     role = next(iter(variables.values()))
     addresses = {name: addresses_of(inventory, flow, known) for name, flow in flows.items()}
-    findings += check_version(role, flows)
+    findings += check_version(role, flows, inventory.reader)
     findings += check_overlaps(role, flows, topics, addresses)
     findings += check_flow(role, flows)
     findings += check_adopted(inventory, role)
@@ -64,7 +64,7 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
     instances: dict[str, list[PlannedInstance]] = {host: [] for host in variables}
     shares: dict[str, list[FlowShare]] = {}
     for name, flow in flows.items():
-        sheet = Sheet(f"flow {name}", advice, {})
+        sheet = Sheet(f"flow {name}", advice, {}, reader=inventory.reader)
         bounds = limits_of(sheet, inventory, name, flow, known, topics, role)
         if bounds is not None:
             source, target = addresses[name]
@@ -89,6 +89,7 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
                     *(f"{flow.source}.consumer.", ""),
                 ),
                 oldest_java([inventory.hosts[host] for host in hosts_of[name]]),
+                inventory.reader,
             )
             brokers = broker_count(inventory, known[flow.target]) or 1
             here, refused = capacity_of(role, name, hosts_of[name], facts)
@@ -129,7 +130,7 @@ def _add(
         # Workers of one flow are alike: numbers that begin at 0 on each host stay when hosts come and go.
         placed = {host: tuple(range(n)) for host, n in quotas(count, hosts, load).items()}
     codec = next((s.value for s in settings if s.key.endswith("compression.type")), "")
-    path = Sheet(f"flow {flow.name}", flow.advice, {})
+    path = flow.sheet({})
     check_path(path, flow, codec)
     for host, numbers_here in placed.items():
         if (rate := (flow.flow.mb_per_s or 0) * 1e6) and numbers_here:

@@ -53,8 +53,9 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
         if NUMBER not in client:
             sheet.warning(
                 "mirror.producer.identity",
-                f"all processes of flow {flow.name} have the client.id {client}: metrics and quotas mix",
-                "take client.id out of producer_settings",
+                f"all processes{sheet.of(sheet.where)} have the client.id {client}: metrics and quotas mix",
+                "take client.id" + sheet.either(" out of producer_settings", " out"),
+                "client.id",
             )
     because = "fewer bytes on the wire, and on the disks of the target"
     found = (
@@ -96,7 +97,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
         plan_login(sheet, flow, "target", file, "")
         sheet.rest_of_own(file, "mirror.own")
         check_delivery(sheet, f"flow {flow.name}", "", flow.version)
-        check_kept(sheet, flow, "")
+        check_kept(sheet, "")
     _check_producer(sheet, flow, prefix, int_or_zero(request), int_or_zero(batch))
     return int_or_zero(buffer)
 
@@ -166,18 +167,20 @@ def _linger(sheet: Sheet, flow: Flow) -> Choice:
     if "linger.ms" not in spec.producer_settings:
         sheet.note(
             "mirror.producer.linger",
-            f"linger.ms of flow {flow.name} is {half}, {because}, {instead}",
-            f"raise mirror_maker_flows.{flow.name}.latency_budget_ms if batches are to fill",
+            f"linger.ms{sheet.of(sheet.where)} is {half}, {because}, {instead}",
+            f"raise {sheet.name(f'{flow.variable}.latency_budget_ms')} if batches are to fill",
+            "linger.ms",
         )
     return Choice(half, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms", "estimate")
 
 
 def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: int) -> None:
     spec, limits = flow.flow, flow.limits
-    name, ratio = flow.name, spec.max_compression_ratio
+    of, ratio = sheet.of(sheet.where), spec.max_compression_ratio
+    own = sheet.either("", prefix)
     check_request(
         sheet,
-        name,
+        prefix,
         request,
         message=(limits.message_bytes, limits.message_source),
         target=(limits.target_bytes, limits.target_taker),
@@ -193,60 +196,66 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
     if own_batch and batch > limits.target_bytes and flow.classic:
         sheet.error(
             "mirror.producer.batch",
-            f"batch.size of flow {name} is {batch}, above the {limits.target_bytes} bytes that the target "
+            f"batch.size{of} is {batch}, above the {limits.target_bytes} bytes that the target "
             "takes: a full batch that does not compress is refused, split by batch.size into itself, and "
             f"refused again for ever ({_SPLIT})",
-            f"set batch.size to {fitting} or less",
+            f"set {own}batch.size to {fitting} or less",
+            f"{prefix}batch.size",
         )
     elif own_batch and batch > ratio * bound + 1:
         sheet.warning(
             "mirror.producer.batch",
-            f"batch.size of flow {name} is {batch}: a batch that compresses {1 / ratio:.0f} times worse than "
+            f"batch.size{of} is {batch}: a batch that compresses {1 / ratio:.0f} times worse than "
             f"estimated outgrows the {whose}, is split and sent again",
-            f"set batch.size to {fitting} or less, or max_compression_ratio to what was measured",
+            f"set {own}batch.size to {fitting} or less, or max_compression_ratio to what was measured",
+            f"{prefix}batch.size",
         )
     needed = limits.target_partitions * batch
     buffer = int_or_zero(value_of(sheet, f"{prefix}buffer.memory"))
     if buffer < needed:
         sheet.warning(
             "mirror.producer.buffer",
-            f"buffer.memory of flow {name} is {buffer}, and {limits.target_partitions} partitions "
+            f"buffer.memory{of} is {buffer}, and {limits.target_partitions} partitions "
             f"({limits.target_source}) x {batch} bytes are {needed}: send() will block",
-            f"set buffer.memory to {needed} or more, or leave it out",
+            f"set {own}buffer.memory to {needed} or more, or leave it out",
+            f"{prefix}buffer.memory",
         )
     linger = int_or_zero(value_of(sheet, f"{prefix}linger.ms"))
     if linger > spare_ms(spec):
         budget = math.ceil(spec.latency_budget_ms - spare_ms(spec)) + linger
-        raised = f"set mirror_maker_flows.{name}.latency_budget_ms to {budget} or more"
+        raised = f"set {sheet.name(f'{flow.variable}.latency_budget_ms')} to {budget} or more"
         sheet.warning(
             "mirror.latency",
-            f"linger.ms of flow {name} is {linger}, and its latency budget leaves {spare_ms(spec):g} ms",
-            f"set linger.ms to {max(0, math.floor(spare_ms(spec) / 2))} or less, or {raised}"
-            if "linger.ms" in spec.producer_settings
+            f"linger.ms{of} is {linger}, and its latency budget leaves {spare_ms(spec):g} ms",
+            f"set {own}linger.ms to {max(0, math.floor(spare_ms(spec) / 2))} or less, or {raised}"
+            if any(s.key == f"{prefix}linger.ms" and s.by == "person" for s in sheet.settings)
             else f"{raised}, or take advice: documented out: by measurement linger.ms follows the budget",
+            f"{prefix}linger.ms",
         )
 
 
-def check_kept(sheet: Sheet, flow: Flow, *prefixes: str) -> None:
+def check_kept(sheet: Sheet, *prefixes: str) -> None:
     """Report a producer that loses or reorders records, under any prefix that its keys may have.
 
     To be called when a person's own values are taken over: no rule puts these keys, so they come last.
     """
-    name = flow.name
+    of = sheet.of(sheet.where)
     for prefix in prefixes:
         acks = value_of(sheet, f"{prefix}acks")
         if acks not in ("", "all", "-1"):
             sheet.error(
                 "mirror.producer.acks",
-                f"{prefix}acks of flow {name} is {acks}: records are lost when a leader fails, and their "
+                f"{prefix}acks{of} is {acks}: records are lost when a leader fails, and their "
                 "offsets are committed all the same",
                 f"take {prefix}acks out: MirrorMaker sets all",
+                f"{prefix}acks",
             )
         in_flight = value_of(sheet, f"{prefix}max.in.flight.requests.per.connection")
         if in_flight not in ("", "1"):
             sheet.warning(
                 "mirror.producer.order",
-                f"{prefix}max.in.flight.requests.per.connection of flow {name} is {in_flight}: a batch that "
+                f"{prefix}max.in.flight.requests.per.connection{of} is {in_flight}: a batch that "
                 "is sent again comes after later ones",
                 "take it out: MirrorMaker sets 1",
+                f"{prefix}max.in.flight.requests.per.connection",
             )

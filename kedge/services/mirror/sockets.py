@@ -21,8 +21,9 @@ def socket_buffer(sheet: Sheet, flow: MirrorFlow, file: str, key: str, rule: str
     if in_flight and value and 0 < int_or_zero(value) < in_flight:
         sheet.warning(
             rule,
-            f"{key} of {sheet.where} is {value}, and the link keeps {in_flight} bytes in flight",
+            f"{key}{sheet.of(sheet.where)} is {value}, and the link keeps {in_flight} bytes in flight",
             f"set {key} to -1, and let the host's TCP buffers grow to {in_flight} or more",
+            key,
         )
 
 

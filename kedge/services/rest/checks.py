@@ -54,12 +54,14 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
             f"longer costs latency; the guide asks to leave it alone ({GUIDE}, Don't Touch These Settings)",
             "take it out, so that the plan sets it; consumer.receive.buffer.bytes=-1 reads faster for less "
             f"({MEASURED}, Reading)",
+            key,
         )
     for key in sorted(own.keys() & _NO_EFFECT):
         sheet.warning(
             "rest.no_effect",
             f"{key} is defined by kafka-rest and never read: it has no effect",
-            f"take {key} out of kafka_rest_settings",
+            f"take {key}{sheet.out}",
+            key,
         )
     if str(own.get("producer.enable.idempotence", "false")).lower() == "true":
         sheet.warning(
@@ -67,8 +69,10 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
             "producer.enable.idempotence is true, and the proxy sets it to false: a request that is sent "
             "again may be there twice",
             "take it out, and let readers tell a repeated record by its content",
+            "producer.enable.idempotence",
         )
-    flags = str(own.get("KAFKAREST_JVM_PERFORMANCE_OPTS", own.get("JAVA_OPTS", "")))
+    variable_of_flags = next((k for k in ("KAFKAREST_JVM_PERFORMANCE_OPTS", "JAVA_OPTS") if k in own), "")
+    flags = str(own.get(variable_of_flags, ""))
     for flag, found in _OTHER_COLLECTORS.items():
         if flag in flags:
             sheet.warning(
@@ -76,18 +80,21 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
                 f"{flag} is set: {found}, where G1 did 87,400 records/s with pauses of 28 to 30 ms "
                 f"({MEASURED}, Garbage collectors)",
                 "take it out, or hold the pauses and the throughput of a run against your service levels",
+                variable_of_flags,
             )
     if "JMX_PORT" in own:
         sheet.warning(
             "rest.jmx",
             "JMX_PORT opens JMX to everybody who reaches the host, without authentication",
             "take it out, or set KAFKAREST_JMX_OPTS with authentication and TLS",
+            "JMX_PORT",
         )
     _check_environment(sheet, sorted(key for key in own if key.isupper()))
     properties = [key for key in own if not key.isupper()]
     asked = [key for key in properties if not key.startswith(tuple(variables.plugin_keys))]
-    for finding in check_rest_keys(distribution, variables.version, asked, sheet.where):
-        sheet.findings.append(replace(finding, message=f"{finding.message} (kafka_rest_settings)"))
+    for finding in check_rest_keys(distribution, variables.version, asked, sheet.where, sheet.reader):
+        message = finding.message + sheet.either(f" ({sheet.variable})", "")
+        sheet.findings.append(replace(finding, message=message))
 
 
 def _check_environment(sheet: Sheet, names: list[str]) -> None:
@@ -101,7 +108,8 @@ def _check_environment(sheet: Sheet, names: list[str]) -> None:
             sheet.warning(
                 "rest.keys",
                 f"no start script of a REST proxy reads {name}",
-                f"did you mean {near}?" if near else f"take {name} out of kafka_rest_settings",
+                f"did you mean {near}?" if near else f"take {name}{sheet.out}",
+                name,
             )
 
 
@@ -114,6 +122,7 @@ def check_bootstrap(sheet: Sheet, cluster: str, servers: str, fetched: Fetches) 
         f"kafka_clusters.{cluster} has one bootstrap server, {servers}: a proxy that starts while that "
         f"broker is down finds no cluster ({GUIDE}, bootstrap.servers: several, in case one goes down)",
         "name a second broker in its bootstrap_servers, or a name that leads to several",
+        variable=f"kafka_clusters.{cluster}.bootstrap_servers",
     )
 
 
@@ -128,11 +137,13 @@ def check_record(
         sheet.error(
             "rest.record_bytes",
             f"records have {size} bytes, and the proxy's producer refuses more than {request}",
-            f"set {key} to {2 * size} in kafka_rest_settings, and max.message.bytes of the topics with it",
+            f"set {key} to {2 * size}{sheet.inside}, and max.message.bytes of the topics with it",
+            key,
         )
     if distribution.streams is not None:  # MapR's streams are no topics of brokers
         return
     cluster = variables.cluster
+    takes_bytes = f"kafka_clusters.{cluster}.message_max_bytes"
     if size > takes:
         packed = str(own.get(f"{prefix}producer.compression.type", "none")) != "none"
         report = sheet.warning if packed else sheet.error
@@ -141,8 +152,9 @@ def check_record(
             f"cluster {cluster} takes messages of {takes} bytes{' by default' if by_default else ''}, and "
             f"records have {size}: its brokers refuse them"
             + (", unless they compress so far" if packed else ""),
-            f"raise it to {2 * size}, or max.message.bytes of the topics "
-            f"(kafka_clusters.{cluster}.message_max_bytes tells the plan)",
+            f"raise it to {2 * size}, or max.message.bytes of the topics"
+            + sheet.either(f" ({takes_bytes} tells the plan)", ""),
+            variable=takes_bytes,
         )
 
 
@@ -155,6 +167,7 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
             f"the host has {facts.cores} cores; at least {_CORES} are recommended ({GUIDE}, CPUs), fewer "
             "serve a low throughput",
             "compare the measured throughput with the load before giving the host more of it",
+            variable="host_cores",
         )
     if facts.link_mbit_per_s is not None and facts.link_mbit_per_s < _LINK_MBIT:
         sheet.note(
@@ -162,6 +175,7 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
             f"host_link_mbit_per_s is {facts.link_mbit_per_s}; 1 GbE and 10 GbE are sufficient for most "
             f"applications ({GUIDE}, Network)",
             f"use a link of {_LINK_MBIT} Mbit/s or more, or compare the measured throughput with the load",
+            variable="host_link_mbit_per_s",
         )
     size = workload.record_bytes
     article = "MapR article, About message size"
@@ -170,12 +184,14 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
             "rest.record_bytes",
             f"records have {size} bytes, above the largest advisable size of {_LARGEST_BYTES} ({article})",
             "send a reference to such a record instead of the record",
+            variable="kafka_rest_workload.record_bytes",
         )
     elif size > _LARGE_BYTES:
         sheet.note(
             "rest.record_bytes",
             f"records have {size} bytes: above {_LARGE_BYTES} the throughput falls ({article})",
             "split them, or compare the measured throughput with the load",
+            variable="kafka_rest_workload.record_bytes",
         )
     per_request = workload.records_per_request
     if per_request == 1:
@@ -184,6 +200,7 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
             "each request has one record: 2,006 records/s were measured so, 56,400 with 10 in a request "
             f"and 193,000 with 100 ({MEASURED}, Producing)",
             "let clients send arrays of records over a connection that they keep",
+            variable="kafka_rest_workload.records_per_request",
         )
     elif per_request >= 1000:
         sheet.note(
@@ -192,4 +209,5 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
             "1.8 times on a fleet, and the median answer took 86 ms in place of 14 there "
             f"({MEASURED}, Producing; docs/measurements/real-proxies.md)",
             "let clients send about 100 records in a request",
+            variable="kafka_rest_workload.records_per_request",
         )

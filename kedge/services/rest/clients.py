@@ -47,13 +47,17 @@ def check_clients(
                 f"kafka_rest_profile has no effect: the clients of {distribution.title} have keys of their "
                 "own",
                 "take it out",
+                variable="kafka_rest_profile",
             )
         return
     prefix = distribution.keys.prefix
-    own = variables.settings.get(f"{prefix}producer.acks")
+    key = f"{prefix}producer.acks"
+    own = variables.settings.get(key)
     rows = PROFILES[variables.profile]["producer"] if variables.profile else ()
     of_profile = next((row.value for row in rows if row.key == "acks"), None)
     acks = str(own or of_profile or default_value("java", distribution.clients(variables.version), "acks"))
     named = f" (kafka_rest_profile {variables.profile})" if variables.profile else ""
-    mend = f"use kafka_rest_profile balanced, or {prefix}producer.acks: all in kafka_rest_settings"
-    check_acks(sheet, f"the producer of the REST proxy{named}", acks, levels, mend, "rest.clients.acks")
+    in_files = f"write {key}: all"
+    mend = sheet.either(f"use kafka_rest_profile balanced, or {key}: all in {sheet.variable}", in_files)
+    what = f"the producer of the REST proxy{named}"
+    check_acks(sheet, what, acks, levels, mend, "rest.clients.acks", key=key)

@@ -25,6 +25,7 @@ _THREADS: Final = 50  # consumer.threads
 _TIMEOUT_MS: Final = 1000  # consumer.request.timeout.ms
 _SHORTEST_INSTANCE_MS: Final = 20_000
 _INSTANCE_TIMEOUT_MS: Final = 300_000  # consumer.instance.timeout.ms
+_PAUSE: Final = "kafka_rest_workload.client_pause_ms"
 _MOST_FETCH_MIN_BYTES: Final = 10_000_000
 _POLLED: Final = 30  # max.poll.records, KafkaRestConfig
 PAUSE_MS: Final = 50  # consumer.iterator.backoff.ms
@@ -94,6 +95,7 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
             "rest.consumer.fetch_min",
             f"fetch.min.bytes is {bytes_}, and the proxy takes {_MOST_FETCH_MIN_BYTES} at most",
             f"set it to {_MOST_FETCH_MIN_BYTES} or less",
+            "fetch.min.bytes",
         )
     if wanted < _FIRST_RECORD_MS and workload.consumers:
         reach = (
@@ -106,6 +108,7 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
             f"records are wanted within {wanted} ms, and the slowest percent of reads took "
             f"{_FIRST_RECORD_MS} ms with fetch.min.bytes=1; {reach}",
             "let those consumers speak Kafka's own protocol, or raise delivery_latency_ms",
+            variable="kafka_rest_workload.delivery_latency_ms",
         )
     return int_or_none(timeout) or _TIMEOUT_MS
 
@@ -149,9 +152,15 @@ def plan_consumers(
         message = f"consumer.threads is {count}, and the largest group has {group} members"
         fix = f"set consumer.threads to {group + 1} or more"
         if threads_deadlock or sheet.advice == "documented":
-            sheet.error("rest.consumer.threads", f"{message}: its rebalances deadlock on {subject}", fix)
+            sheet.error(
+                "rest.consumer.threads",
+                f"{message}: its rebalances deadlock on {subject}",
+                fix,
+                "consumer.threads",
+            )
         elif any(s.key == "consumer.threads" and s.by == "person" for s in sheet.settings):
-            sheet.note("rest.consumer.threads", f"{message}: large parallel reads wait for each other", fix)
+            what = f"{message}: large parallel reads wait for each other"
+            sheet.note("rest.consumer.threads", what, fix, "consumer.threads")
     _plan_instance_timeout(sheet, file, workload.client_pause_ms, stall_s)
     return count if count and count > 0 else _THREADS
 
@@ -180,8 +189,9 @@ def _plan_instance_timeout(sheet: Sheet, file: str, pause_ms: int, stall_s: floa
                 "rest.consumer.instance_timeout",
                 f"a client that vanishes stops its partitions for {chosen / 1000:g} s, and "
                 f"service_levels.rebalance.consume_stall_s allows {stall_s:g} s",
-                f"have clients ask more often and say so (kafka_rest_workload.client_pause_ms, {pause_ms}), "
+                f"have clients ask more often and say so ({sheet.name(_PAUSE)}, {pause_ms}), "
                 "or allow a longer delivery gap",
+                variable=_PAUSE,
             )
     instance = sheet.put(
         file,
@@ -200,7 +210,8 @@ def _plan_instance_timeout(sheet: Sheet, file: str, pause_ms: int, stall_s: floa
             "rest.consumer.instance_timeout",
             f"consumer.instance.timeout.ms is {ms}, and a living client may ask for nothing for {pause_ms} "
             "ms",
-            f"set it to {5 * pause_ms}, or kafka_rest_workload.client_pause_ms to what is true",
+            f"set it to {5 * pause_ms}, or {sheet.name(_PAUSE)} to what is true",
+            "consumer.instance.timeout.ms",
         )
 
 
@@ -326,6 +337,7 @@ def plan_request_bytes(
             f"average; if all reach consumer.request.max.bytes ({limit / MIB:g} MiB), they have {worst} MiB "
             f"of records, which take {FULL_READ * worst} MiB as measured",
             "if reads are long, lower consumer.request.max.bytes, or the number of readers",
+            "consumer.request.max.bytes",
         )
     return limit
 

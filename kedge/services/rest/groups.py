@@ -41,9 +41,10 @@ def plan_groups(sheet: Sheet, file: str, process: RestProcess) -> bool:
         _check_asked(sheet, asking, refused, obstacle)
     elif obstacle is None and refused:
         obstacle = Obstacle(
-            f"kafka_rest_settings have {refused[0]}, with which a consumer of that protocol does not start",
+            sheet.either(f"{sheet.variable} have {refused[0]}", f"{refused[0]} is set")
+            + ", with which a consumer of that protocol does not start",
             SOURCE,
-            fix=f"take {' and '.join(refused)} out of kafka_rest_settings",
+            fix=f"take {' and '.join(refused)}{sheet.out}",
         )
     obstacle = obstacle or _session_obstacle(process)
     # A key under a shared prefix is left where its person put it.
@@ -51,7 +52,7 @@ def plan_groups(sheet: Sheet, file: str, process: RestProcess) -> bool:
         _put_protocol(sheet, file, f"{prefix}{PROTOCOL}", process, obstacle)
     if asked == CONSUMER or (not asked and obstacle is None):
         if process.stall_s is not None and asked and (late := _session_obstacle(process)):
-            sheet.warning(_RULE, f"{late.why} ({late.source})", _fix_of_session(process))
+            sheet.warning(_RULE, f"{late.why} ({late.source})", _fix_of_session(process), asking)
         return True
     _put_session(sheet, file, f"{prefix}{_SESSION}", process)
     return False
@@ -117,25 +118,36 @@ def _put_protocol(sheet: Sheet, file: str, key: str, process: RestProcess, obsta
             f"groups speak the classic protocol, in which each restart stops all of a group: {obstacle.why} "
             f"({obstacle.source})",
             f"to get {CONSUMER}: {obstacle.fix}" if obstacle.fix else "",
+            key,
+            file=file,
         )
 
 
 def _check_asked(sheet: Sheet, asked: str, refused: list[str], obstacle: Obstacle | None) -> None:
     """Find what is at odds with the consumer protocol that a person asks for by the key ``asked``."""
     if refused:
+        plural = "are" if len(refused) > 1 else "is"
         sheet.error(
             _RULE,
-            f"kafka_rest_settings ask for the consumer protocol and have {', '.join(refused)}: a consumer "
-            f"that has both does not start ({SOURCE})",
-            f"take {' and '.join(refused)} out of kafka_rest_settings: in that protocol the brokers set "
-            "session and assignor of a group (group.consumer.session.timeout.ms, group.consumer.assignors)",
+            sheet.either(
+                f"{sheet.variable} ask for the consumer protocol and have {', '.join(refused)}",
+                f"{asked} asks for the consumer protocol, and {', '.join(refused)} {plural} set",
+            )
+            + f": a consumer that has both does not start ({SOURCE})",
+            f"take {' and '.join(refused)}{sheet.out}: in that protocol the brokers "
+            "set session and assignor of a group (group.consumer.session.timeout.ms, "
+            "group.consumer.assignors)",
+            *refused,
+            asked,
         )
     if obstacle is not None:
         report = sheet.error if obstacle.fatal else sheet.warning
         report(
             _RULE,
-            f"kafka_rest_settings ask for the consumer protocol: {obstacle.why} ({obstacle.source})",
-            f"take {asked} out of kafka_rest_settings" + (f", or {obstacle.fix}" if obstacle.fix else ""),
+            sheet.either(f"{sheet.variable} ask", f"{asked} asks")
+            + f" for the consumer protocol: {obstacle.why} ({obstacle.source})",
+            f"take {asked}{sheet.out}" + (f", or {obstacle.fix}" if obstacle.fix else ""),
+            asked,
         )
 
 

@@ -61,6 +61,7 @@ def planned_heap(sheet: Sheet, key: str, process: RestProcess, *, grows: bool) -
         "rest.heap.consumers",
         f"{key} is {flags!r} and sets no -Xmx: the process would take a quarter of the host's memory",
         f"write both -Xms and -Xmx, such as {jvm_flags.heap(advised)}",
+        key,
     )
     return advised
 
@@ -92,6 +93,7 @@ def put_heap(sheet: Sheet, file: str, key: str, process: RestProcess, *, grows: 
     heap_mib = planned_heap(sheet, key, process, grows=grows)
     if given := process.variables.heap_mib:
         sheet.give(key, jvm_flags.heap(given))
+        sheet.held[key] = "kafka_rest_heap_mib"
     documented = as_flags(_documented(process.load.consumers), process.load, grows=False)
     measured = as_flags(_measured(process.load, grows=grows), process.load, grows=grows)
     sheet.put(file, key, "rest.heap.consumers", documented, measured)
@@ -134,14 +136,21 @@ def heap_each(
     return _mib(heap_of(load_of(variables, instances, connection, fetched, small_fetch=small_fetch), advice))
 
 
-def check_heap(sheet: Sheet, heap_mib: int, load: ProcessWorkload, buffer_bytes: int, *, grows: bool) -> None:
-    """Find a heap that is too large to pause shortly, or too small for what it has to hold."""
+def check_heap(
+    sheet: Sheet, key: str, heap_mib: int, load: ProcessWorkload, buffer_bytes: int, *, grows: bool
+) -> None:
+    """Find a heap, that of ``key``, that is too large to pause shortly, or too small for what it holds."""
+    by_flags = any(s.key == key and s.by == "person" for s in sheet.settings) and key not in sheet.held
     if heap_mib > HEAP_LIMIT_MIB:
         sheet.warning(
             "rest.heap.limit",
             f"a heap of {heap_mib} MiB is above {HEAP_LIMIT_MIB}: its pauses cause time-outs of requests and "
             f"disconnected consumers ({GUIDE}, JVM)",
-            "leave the heap to the plan, or raise kafka_rest_instances_per_host",
+            sheet.either(
+                "leave the heap to the plan, or raise kafka_rest_instances_per_host",
+                "spread the load over more processes with less heap each",
+            ),
+            key,
         )
     needed = heap_of(load, sheet.advice, grows=grows)
     needed_mib = _mib(needed)
@@ -150,10 +159,8 @@ def check_heap(sheet: Sheet, heap_mib: int, load: ProcessWorkload, buffer_bytes:
             "rest.heap.consumers",
             f"a heap of {heap_mib} MiB is below the {needed_mib} MiB that the workload asks for: "
             f"{needed.because}",
-            f"set kafka_rest_heap_mib to {needed_mib}, or take it out"
-            if needed_mib <= HEAP_LIMIT_MIB
-            else "take kafka_rest_heap_mib out: the plan splits a process that needs more than "
-            f"{HEAP_LIMIT_MIB} MiB",
+            _larger(sheet, key if by_flags else "", needed_mib),
+            key,
         )
     bodies = load.requests.body_bytes / MIB
     if bodies > heap_mib >= needed_mib:
@@ -171,6 +178,7 @@ def check_heap(sheet: Sheet, heap_mib: int, load: ProcessWorkload, buffer_bytes:
             "rest.producer.buffer",
             f"producer.buffer.memory is {buffer_bytes} bytes, and the whole heap has {heap_mib * MIB}",
             f"set producer.buffer.memory to {heap_mib * MIB // 4} or less, or give the process more heap",
+            "producer.buffer.memory",
         )
     elif buffer_bytes > heap_mib * MIB // 2:
         sheet.warning(
@@ -178,7 +186,19 @@ def check_heap(sheet: Sheet, heap_mib: int, load: ProcessWorkload, buffer_bytes:
             f"producer.buffer.memory is {buffer_bytes} bytes, more than half of the heap of {heap_mib} MiB: "
             "nothing is left for consumers and requests",
             f"set producer.buffer.memory to {heap_mib * MIB // 4} or less",
+            "producer.buffer.memory",
         )
+
+
+def _larger(sheet: Sheet, flags: str, needed_mib: int) -> str:
+    """Return how a person gets the heap that is needed, whose ``flags`` set another one, or a variable."""
+    if needed_mib > HEAP_LIMIT_MIB:
+        split = f"a process that needs more than {HEAP_LIMIT_MIB} MiB"
+        own = flags or "kafka_rest_heap_mib"
+        return sheet.either(f"take {own} out: the plan splits {split}", f"split {split}")
+    if flags:
+        return f"write {jvm_flags.heap(needed_mib)} in {flags}, or take it out"
+    return f"set kafka_rest_heap_mib to {needed_mib}, or take it out"
 
 
 def _documented(consumers: int) -> Choice:

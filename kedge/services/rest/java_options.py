@@ -58,6 +58,7 @@ def check_options(sheet: Sheet, key: str, flags: Sequence[tuple[str, str]]) -> N
         if own is not None and flag not in own:
             sheet.error(
                 "rest.options",
-                f"{key} is set in kafka_rest_settings, and leaves out {flag.partition('=')[0]}: {because}",
+                f"{key} is set{sheet.inside}, and leaves out {flag.partition('=')[0]}: {because}",
                 f"add {flag} to it, or take {key} out",
+                key,
             )

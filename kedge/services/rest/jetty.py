@@ -68,6 +68,7 @@ def plan_jetty(sheet: Sheet, file: str, load: ProcessTraffic, facts: HostFacts, 
             "jetty.queue",
             f"request.queue.capacity is {capacity}, and the queue begins with {_QUEUE_INIT} places",
             f"set request.queue.capacity to {_QUEUE_INIT} or more",
+            "request.queue.capacity",
         )
     idle = put(
         "idle.timeout.ms",
@@ -82,6 +83,7 @@ def plan_jetty(sheet: Sheet, file: str, load: ProcessTraffic, facts: HostFacts, 
             "jetty.idle",
             f"idle.timeout.ms is {idle_ms}, and a read may wait {poll_ms} ms: its connection would be closed",
             f"set idle.timeout.ms above {poll_ms}",
+            "idle.timeout.ms",
         )
     if load.connections:
         put(
@@ -133,6 +135,8 @@ def _check_threads(sheet: Sheet, most: int | None, least: int | None, own: int, 
             "jetty.threads",
             f"thread.pool.min is {least}, above thread.pool.max of {most}",
             "set thread.pool.min to thread.pool.max or less",
+            "thread.pool.min",
+            "thread.pool.max",
         )
     if most <= own + 1:
         sheet.error(
@@ -140,10 +144,12 @@ def _check_threads(sheet: Sheet, most: int | None, least: int | None, own: int, 
             f"thread.pool.max is {most}, and Jetty keeps {own} threads for itself: the proxy would start and "
             "answer nothing",
             f"set thread.pool.max to {max(wanted, own + 2)} or more",
+            "thread.pool.max",
         )
     elif most < wanted:
         sheet.warning(
             "jetty.threads",
             f"thread.pool.max is {most}, and the workload asks for {wanted}: requests will wait",
             f"set thread.pool.max to {wanted} or more",
+            "thread.pool.max",
         )

@@ -151,7 +151,7 @@ def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties
         if not variables.profile:
             plan_batch(sheet, properties, process.requests, process.facts.round_trip_ms, buffer)
         plan_waits(sheet, properties, "producer.", workload)
-    check_heap(sheet, heap_mib, process.load, buffer, grows=grows)
+    check_heap(sheet, _HEAP, heap_mib, process.load, buffer, grows=grows)
     check_requests(sheet, workload, buffer, heap_mib, "producer.buffer.memory")
     _logging(sheet, properties, environment, process, build)
     _environment(sheet, environment, process, heap_mib, flags)
@@ -232,6 +232,7 @@ def _identity(sheet: Sheet, file: str, process: RestProcess, build: Build) -> No
             f"kafka_rest_zookeeper_connect is set, and {process.distribution.title} {variables.version} no "
             "longer reads zookeeper.connect",
             "take it out: bootstrap.servers is what 8.0 and later read",
+            variable="kafka_rest_zookeeper_connect",
         )
 
 
@@ -255,6 +256,7 @@ def _advertised(sheet: Sheet, file: str, process: RestProcess, build: Build) -> 
             f"advertised.listeners names each instance by its URL, where {GUIDE} says host.name, which "
             f"kafka-rest {variables.version} still reads and calls deprecated ({_CONFIG})",
             "set advice: documented for host.name",
+            "advertised.listeners",
         )
 
 
@@ -266,6 +268,7 @@ def _advertised_balancer(sheet: Sheet, file: str, process: RestProcess, build: B
             f"kafka_rest_consumers_via is balancer, and {process.distribution.title} knows host.name alone, "
             "not a URL",
             "write instance, and let clients reach each instance",
+            variable="kafka_rest_consumers_via",
         )
     elif url is None:
         sheet.error(
@@ -273,6 +276,7 @@ def _advertised_balancer(sheet: Sheet, file: str, process: RestProcess, build: B
             "kafka_rest_consumers_via is balancer, and the inventory has neither a group rest_balancer nor "
             "kafka_rest_balancer",
             "write instance, or name the balancer",
+            variable="kafka_rest_consumers_via",
         )
     else:
         because = (

@@ -8,7 +8,7 @@ from typing import Final
 
 from kedge.keys.catalogue import Component, entries, every_key, known_keys
 from kedge.keys.unread import SILENT, KnownKeys, is_open, unread
-from kedge.plan.findings import Finding
+from kedge.plan.findings import WITH_INVENTORY, Finding, Reader, Subject
 from kedge.services.rest.distribution import Distribution, Keys
 
 #: The keys of each client begin with its own of these.
@@ -18,10 +18,16 @@ _CLIENTS: Final[tuple[tuple[str, Component], ...]] = (
     ("admin.", "admin"),
 )
 _PLUGINS: Final = "; one that a plugin reads belongs in kafka_rest_plugin_keys"
+_IN_FILES: Final = ", unless one of your plugins reads it"
+_VARIABLE: Final = "kafka_rest_settings"
 
 
 def check_rest_keys(
-    distribution: Distribution, version: str, keys: Iterable[str], where: str
+    distribution: Distribution,
+    version: str,
+    keys: Iterable[str],
+    where: str,
+    reader: Reader = WITH_INVENTORY,
 ) -> list[Finding]:
     """Return a finding for each key that a REST proxy does not read, its clients' keys included."""
     of = distribution.keys
@@ -35,12 +41,16 @@ def check_rest_keys(
             continue
         place = None if key in read.ever else _place(of, read, version, key)
         if place is None:
-            found += unread(read, [key], where, "rest.keys", of.unknown, SILENT, _PLUGINS)
+            otherwise = reader.either(_PLUGINS, _IN_FILES)
+            found += unread(
+                read, {key: key}, where, "rest.keys", of.unknown, SILENT, otherwise, variable=_VARIABLE
+            )
             continue
-        what = f"{read.subject} does not know {key}{SILENT}: its clients read it as {place}"
+        what = f"{read.name} does not know {key}{SILENT}: its clients read it as {place}"
         there = place in keys
         fix = f"take {key} out, for {place} is there" if there else f"write {place}"
-        found.append(Finding("warning" if there else of.unknown, "rest.keys", where, what, fix))
+        severity = "warning" if there else of.unknown
+        found.append(Finding(severity, "rest.keys", where, what, fix, Subject(_VARIABLE, (key,))))
     return found
 
 

@@ -160,6 +160,7 @@ def metrics_agent(sheet: Sheet, folder: str, process: RestProcess) -> str:
             "inventory.port",
             f"kafka_rest_metrics.first_port gives the metrics port {port}, which is the instance's own",
             "choose another first_port, such as 9404",
+            variable="kafka_rest_metrics.first_port",
         )
     return plan_agent(
         sheet,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kedge.keys.accepted_values import check_values
-from kedge.plan.findings import Finding
+from kedge.plan.findings import Finding, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters, message_max_bytes
 from kedge.plan.inventory.service_levels import service_levels
@@ -48,7 +48,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
             continue
         distribution, variables, facts = read
         planned.append((host, variables, facts))
-        about = Sheet(f"{host} {SERVICE}", advice, {})
+        about = Sheet(f"{host} {SERVICE}", advice, {}, f"{SERVICE}_settings", inventory.reader)
         if variables.cluster not in servers:
             servers[variables.cluster] = bootstrap(inventory, variables.cluster, known[variables.cluster])
         fetched = fetches_of(inventory, known[variables.cluster], variables.settings, *CONSUMER_PREFIXES)
@@ -84,7 +84,8 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
                 java=release_of(inventory.hosts[host], None if brings_java else DEFAULT_JAVA),
                 security=known[variables.cluster].security,
             )
-            sheet = Sheet(f"{host} {SERVICE}@{process.port}", advice, variables.settings)
+            where, own = f"{host} {SERVICE}@{process.port}", variables.settings
+            sheet = Sheet(where, advice, own, f"{SERVICE}_settings", inventory.reader)
             distribution.plan(sheet, process)
             findings += sheet.findings
             software = distribution.deployed(host, number, variables)
@@ -96,6 +97,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
                 "kafka_rest_adopt takes running proxies over, and no balancer drains them first: requests in "
                 "flight fail when a predecessor stops",
                 "give kafka_rest_balancer its commands drain and undrain, or add a host to rest_balancer",
+                variable="kafka_rest_adopt",
             )
         check_cores(about, variables, facts, at_once=instances[0].value("fetch.min.bytes") == "1")
         findings += about.findings
@@ -264,6 +266,7 @@ def _ready_topics(inventory: Inventory, known: Mapping[str, KafkaCluster]) -> It
             f"readiness and the balancers' health checks produce to {topic}, which kafka_topics does not "
             f"declare for cluster {cluster}",
             f"declare {topic} there, or name a declared one: it gets a record a second and instance",
+            Subject(f"{SERVICE}_ready_topic", host=host),
         )
 
 
@@ -274,14 +277,15 @@ def _identities(services: Mapping[str, Mapping[str, Iterable[PlannedInstance]]])
         for instance in of_host[SERVICE]:
             name = instance.value(str(instance.software["identity"]))
             places.setdefault(name, []).append(f"{host} {SERVICE}@{instance.name}")
-    found = []
+    found, own = [], f"{SERVICE}_settings"
+    _id = Subject(own, ("id",))
     for name, where in places.items():
         if not name and sum(map(len, places.values())) > 1:
             message = (
                 "the instance has no id, and is not the only one: its consumers' names do not tell it apart"
             )
             found += [
-                Finding("warning", "rest.identity", place, message, "take id out of kafka_rest_settings")
+                Finding("warning", "rest.identity", place, message, f"take id out of {own}", _id)
                 for place in where
             ]
         elif name and len(where) > 1:
@@ -292,7 +296,8 @@ def _identities(services: Mapping[str, Mapping[str, Iterable[PlannedInstance]]])
                     "rest.identity",
                     place,
                     message,
-                    "take id out of kafka_rest_settings: the plan makes one for each",
+                    f"take id out of {own}: the plan makes one for each",
+                    _id,
                 )
                 for place in where
             ]
@@ -310,6 +315,7 @@ def _balancing(
     source = "Confluent REST Proxy production guide, Deployment and Load Balancing"
     for host in services:
         other = inventory.hosts[host].get(f"{SERVICE}_balancer")
+        it = inventory.reader.either(f"the balancer {other['url']}" if other else "", "it")
         consumers = (inventory.hosts[host].get(f"{SERVICE}_workload") or {}).get("consumers", 0)
         if other and not other["sticky"] and consumers:
             found.setdefault(
@@ -318,11 +324,11 @@ def _balancing(
                     "warning",
                     "rest.stickiness",
                     f"{host} {SERVICE}",
-                    f"the balancer {other['url']} is not sticky, and a consumer instance lives in one of "
-                    f"{instances} processes: requests that reach another one are answered with 404 "
-                    f"({source})",
+                    f"{it} is not sticky, and a consumer instance lives in one of {instances} "
+                    f"processes: requests that reach another one are answered with 404 ({source})",
                     "make it sticky by consumer instance, or let consumers follow the base_uri that they "
                     "are given",
+                    Subject(f"{SERVICE}_balancer.sticky", host=host),
                 ),
             )
         elif not other and not inventory.group("rest_balancer"):

@@ -91,6 +91,7 @@ def _host_check(sheet: Sheet, file: str, process: RestProcess) -> None:
             "rest.host_check",
             f"{HOST_CHECK} is {value}: kafka-rest would not start",
             "write false, or true if the certificate of each instance names what clients call the balancer",
+            HOST_CHECK,
         )
     elif value != "false" and process.variables.balancer:
         sheet.warning(
@@ -98,6 +99,7 @@ def _host_check(sheet: Sheet, file: str, process: RestProcess) -> None:
             f"{HOST_CHECK} is {value}: an instance answers 400 to each client of {process.balancer_url} "
             "whose request asks for a host that the instance's certificate does not name",
             f"see that the certificate of each instance names that host, or take {HOST_CHECK} out",
+            HOST_CHECK,
         )
 
 
@@ -113,6 +115,7 @@ def _basic(
             "kafka_rest_users log in over connections that are not encrypted: their passwords can be read "
             "on the way",
             "set kafka_rest_tls",
+            variable="kafka_rest_tls",
         )
     many = f"{len(variables.users)} users of kafka_rest_users"
 

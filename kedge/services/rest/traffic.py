@@ -133,8 +133,10 @@ def check_requests(sheet: Sheet, workload: RestWorkload, buffer: int, heap_mib: 
         f"a request of {workload.records_per_request} records of {workload.record_bytes} bytes has {each} "
         f"bytes, and {key} is {buffer}: its last records wait until its first ones have left, and all other "
         "requests behind them",
-        (f"set {key} to {_rounded(each)} in kafka_rest_settings, or " if larger else "")
-        + f"send {fitting} records or fewer in a request (kafka_rest_workload.records_per_request)",
+        (f"set {key} to {_rounded(each)}{sheet.inside}, or " if larger else "")
+        + f"send {fitting} records or fewer in a request "
+        f"({sheet.name('kafka_rest_workload.records_per_request')})",
+        key,
     )
 
 

@@ -158,14 +158,16 @@ def check_own_settings(sheet: Sheet, spec: StreamsApp) -> None:
             "streams.changelog",
             f"topic.cleanup.policy is {policy}, and the changelog of {kept[0]} is all that is left of its "
             "keys: they would be lost after the retention",
-            "take topic.cleanup.policy out of streams_app_settings: Kafka Streams sets it by store",
+            f"take topic.cleanup.policy{sheet.out}: Kafka Streams sets it by store",
+            "topic.cleanup.policy",
         )
     if windowed and policy == "compact":
         sheet.warning(
             "streams.changelog",
             f"topic.cleanup.policy is compact, and the changelog of {windowed[0]} has a new key for each "
             "window: it grows without end, and so does a restore",
-            "take topic.cleanup.policy out of streams_app_settings: Kafka Streams sets compact,delete",
+            f"take topic.cleanup.policy{sheet.out}: Kafka Streams sets compact,delete",
+            "topic.cleanup.policy",
         )
     longest = max((s.retention_ms for s in spec.stores), default=0) + additional_retention_ms(spec)
     own = int_or_zero(spec.settings.get("topic.retention.ms"))
@@ -175,8 +177,9 @@ def check_own_settings(sheet: Sheet, spec: StreamsApp) -> None:
             "streams.changelog",
             f"topic.retention.ms is {own}, {factor:.0f} times what the windows need: a restore reads and "
             f"takes {factor:.0f} times as much",
-            "take it out of streams_app_settings: Kafka Streams sets the window and "
+            f"take it{sheet.out}: Kafka Streams sets the window and "
             "windowstore.changelog.additional.retention.ms",
+            "topic.retention.ms",
         )
 
 
@@ -191,6 +194,8 @@ def check_files(sheet: Sheet, spec: StreamsApp, brokers: int | None) -> None:
             f"the changelogs of {spec.name} are about {files} files on each of {of} brokers, in {min(3, of)} "
             f"copies with segments of {kept.segment_ms} ms or {kept.segment_bytes} bytes, above the "
             f"{HANDLES_SEEN} seen in production",
-            "use more brokers, larger segments (topic.segment.ms and topic.segment.bytes in "
-            "streams_app_settings), or fewer partitions",
+            f"use more brokers, larger segments (topic.segment.ms and topic.segment.bytes{sheet.inside}), or "
+            "fewer partitions",
+            "topic.segment.ms",
+            "topic.segment.bytes",
         )

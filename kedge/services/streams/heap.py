@@ -47,17 +47,20 @@ def put_heap(sheet: Sheet, app: App, file: str, buffers: int) -> int:
             file, "KAFKA_HEAP_OPTS", jvm_flags.heap(own), "streams.heap", because, "the inventory", "yours"
         )
     )
+    variable = "streams_app_heap_mib"
     if own < buffered + 128:
         sheet.error(
             "streams.heap",
-            f"streams_app_heap_mib is {own}, and the producers' buffers alone take {buffered} MiB",
+            f"{sheet.name(variable)} is {own}, and the producers' buffers alone take {buffered} MiB",
             f"set it to {planned}, or leave it out",
+            variable=variable,
         )
     elif own < buffered + fetched:
         sheet.warning(
             "streams.heap",
-            f"streams_app_heap_mib is {own}, and a backlog fills it: producer buffers of {buffered} MiB and "
-            f"{fetched} MiB fetched ({threads} threads x {app.fetches.said(partitions)})",
+            f"{sheet.name(variable)} is {own}, and a backlog fills it: producer buffers of {buffered} MiB "
+            f"and {fetched} MiB fetched ({threads} threads x {app.fetches.said(partitions)})",
             f"set it to {planned}, or leave it out",
+            variable=variable,
         )
     return own

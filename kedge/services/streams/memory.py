@@ -105,6 +105,7 @@ def _limited(sheet: Sheet, app: App, limit: int, needed: int, because: str) -> N
             f"streams_app_memory_mib is {limit}, and heap, RocksDB and what lies beside them take {needed} "
             "MiB: the kernel would end the process",
             f"set it to {needed} or more, or lower streams_app_heap_mib or streams_app_rocksdb_mib",
+            variable="streams_app_memory_mib",
         )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from kedge.keys.catalogue import every_key, known_keys
 from kedge.keys.unread import check_keys
-from kedge.plan.findings import Finding
+from kedge.plan.findings import Finding, Reader, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import (
     MESSAGE_MAX_BYTES,
@@ -42,6 +42,7 @@ from kedge.services.streams.rocksdb import check_memtables
 from kedge.services.streams.variables import BESIDE, ROLE, StreamsApp, read_by, streams_apps
 
 SERVICE: Final = ROLE
+_SETTINGS: Final = f"{SERVICE}_settings"
 
 
 def plan_streams(inventory: Inventory, advice: Advice) -> Part:
@@ -59,8 +60,8 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
             findings += _app_findings(name, usable, variables, known, inventory)
             if (cluster := known.get(variables[usable[0]].cluster)) is not None:
                 brokers = message_max_bytes(inventory, cluster)
-                findings += check_records(variables[usable[0]], brokers)
-            findings += _acks_findings(name, variables[usable[0]], service_levels(inventory))
+                findings += check_records(variables[usable[0]], brokers, inventory.reader)
+            findings += _acks_findings(name, variables[usable[0]], inventory)
         known_facts: dict[str, HostFacts] = {}
         for host in usable:
             facts = host_facts(host, inventory.hosts[host])
@@ -80,7 +81,18 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
                 takes = message_max_bytes(inventory, known[spec.cluster]) or MESSAGE_MAX_BYTES
                 security = known[spec.cluster].security
                 found = _host(
-                    host, spec, facts, len(hosts), away, servers, fetched, java, takes, security, advice
+                    host,
+                    spec,
+                    facts,
+                    len(hosts),
+                    away,
+                    servers,
+                    fetched,
+                    java,
+                    takes,
+                    security,
+                    advice,
+                    inventory.reader,
                 )
                 findings += found.findings
                 services[host] = {SERVICE: found.services[host][SERVICE]}
@@ -104,17 +116,20 @@ def _host(
     takes: int,
     security: Security | None,
     advice: Advice,
+    reader: Reader,
 ) -> Part:
     instances = []
     findings: list[Finding] = []
     total = 0
     for index in range(spec.instances_per_host):
-        app = App(spec, host, facts, index, hosts, carriers, servers, advice, fetched, java, takes, security)
-        properties = app.sheet(dict(spec.settings))
+        app = App(
+            spec, host, facts, index, hosts, carriers, servers, advice, fetched, java, takes, security, reader
+        )
+        properties = app.sheet(dict(spec.settings), _SETTINGS)
         standbys, buffers = plan_properties(properties, app)
         state = app.state(standbys)
         own = dict(spec.environment) | (dict(spec.rocksdb.items()) if spec.stores else {})
-        memory = app.sheet(own)
+        memory = app.sheet(own, f"{SERVICE}_environment")
         total += plan_memory(memory, app, state, buffers)
         check_memtables(memory, state)
         findings += properties.findings + memory.findings
@@ -129,6 +144,7 @@ def _host(
                 f"its instances take {total} MiB of heap, RocksDB and overhead, and host_memory_mib is "
                 f"{facts.memory_mib}, of which the system takes {SYSTEM_MIB}",
                 "use more or larger hosts, fewer instances, or a smaller streams_app_rocksdb_mib",
+                Subject("host_memory_mib", host=host),
             )
         )
     return Part(services={host: {SERVICE: tuple(instances)}}, findings=tuple(findings))
@@ -164,7 +180,7 @@ def _app_findings(
     inventory: Inventory,
 ) -> list[Finding]:
     spec, names = variables[hosts[0]], cluster_names(inventory)
-    sheet = Sheet(f"application {name}", "measured", {})
+    sheet = Sheet(f"application {name}", "measured", {}, _SETTINGS, inventory.reader)
     for host in hosts[1:]:
         other = variables[host]
         if (other.cluster, other.stores, other.version) != (spec.cluster, spec.stores, spec.version):
@@ -179,6 +195,7 @@ def _app_findings(
             "streams.cluster",
             f"streams_app_cluster is {spec.cluster}, which is not declared",
             declare(names),
+            variable="streams_app_cluster",
         )
     _check_version(sheet, spec)
     check_protocol(sheet, spec, known.get(spec.cluster))
@@ -198,6 +215,7 @@ def _app_findings(
             "streams.jars",
             f"{', '.join(unproven)}: without a checksum, what lies there is deployed",
             "give its sha256 in streams_app_jars, unless this machine built it",
+            variable="streams_app_jars",
         )
     takes = streams_stores.restore_seconds(spec, instances, kept_of(spec))
     if takes > spec.ready_seconds:
@@ -206,6 +224,7 @@ def _app_findings(
             f"a restore takes about {takes:.0f} s, and streams_app_ready_seconds is {spec.ready_seconds}: an "
             "instance that lost its disk would be given up",
             f"set it to {math.ceil(2 * takes)}",
+            variable="streams_app_ready_seconds",
         )
     check_own_settings(sheet, spec)
     if spec.cluster in known:
@@ -213,13 +232,13 @@ def _app_findings(
     return sheet.findings + _key_findings(spec)
 
 
-def _acks_findings(name: str, spec: StreamsApp, levels: Mapping[str, Any]) -> list[Finding]:
+def _acks_findings(name: str, spec: StreamsApp, inventory: Inventory) -> list[Finding]:
     """Find acks with which results and changelogs are lost; a key with its prefix goes before one without."""
-    sheet = Sheet(f"application {name}", "measured", {})
+    sheet = Sheet(f"application {name}", "measured", {}, _SETTINGS, inventory.reader)
     key = next((k for k in ("producer.acks", "acks") if k in spec.settings), None)
     if key:
-        fix = f"take {key} out of streams_app_settings: Kafka Streams sets all"
-        check_acks(sheet, "the application", str(spec.settings[key]), levels, fix, "streams.acks")
+        fix, levels = f"take {key}{sheet.out}: Kafka Streams sets all", service_levels(inventory)
+        check_acks(sheet, "the application", str(spec.settings[key]), levels, fix, "streams.acks", key=key)
     return sheet.findings
 
 
@@ -228,14 +247,16 @@ def _check_version(sheet: Sheet, spec: StreamsApp) -> None:
     if version >= NEWER_KAFKA:
         sheet.error(
             "streams.version",
-            f"streams_app_version is {spec.version}, which is no version of Apache Kafka",
+            f"{sheet.name('streams_app_version')} is {spec.version}, which is no version of Apache Kafka",
             OF_KAFKA,
+            variable="streams_app_version",
         )
     if version in {(4, 1), (4, 1, 0)}:
         sheet.warning(
             "streams.version",
-            f"streams_app_version is {spec.version}, which leaks memory (KAFKA-19748)",
+            f"{sheet.name('streams_app_version')} is {spec.version}, which leaks memory (KAFKA-19748)",
             "use 4.1.1 or later",
+            variable="streams_app_version",
         )
 
 
@@ -262,16 +283,19 @@ def _check_unbounded(sheet: Sheet, spec: StreamsApp) -> None:
 
 def _key_findings(spec: StreamsApp) -> list[Finding]:
     """Return a warning for each key of a person's own that this version does not read."""
-    where = "streams_app_settings"
     findings: list[Finding] = []
     plain = []
+
+    def bare(key: str) -> str:
+        return read_by(key)[1]
+
     for key in spec.settings:
-        component, bare = read_by(key)
+        component, _ = read_by(key)
         if component is None:
             plain.append(key)
         else:
-            findings += check_keys(component, spec.version, [bare], where)
+            findings += check_keys(component, spec.version, [key], _SETTINGS, bare=bare)
     clients = frozenset[str]().union(*(known_keys(c, spec.version) for c in BESIDE))
     # Serdes of a registry get all keys.
     own = [k for k in plain if k not in clients and k not in every_key("serializer")]
-    return findings + check_keys("streams", spec.version, own, where)
+    return findings + check_keys("streams", spec.version, own, _SETTINGS)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kedge.plan.findings import WITH_INVENTORY, Reader
 from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES
 from kedge.plan.inventory.logins import login_of, names_protocol
 from kedge.plan.inventory.security import Login, Security, plan_client
@@ -66,6 +67,7 @@ class App:
     java: int | None = None
     takes: int = MESSAGE_MAX_BYTES
     security: Security | None = None
+    reader: Reader = WITH_INVENTORY
 
     @property
     def name(self) -> str:
@@ -93,9 +95,9 @@ class App:
         stores, measured = self.variables.stores, self.advice == "measured"
         return streams_stores.state(stores, self.carriers, standbys, measured=measured)
 
-    def sheet(self, own: dict[str, Any]) -> Sheet:
-        """Return an empty sheet that speaks of this instance."""
-        return Sheet(f"{self.host} streams_app@{self.name}", self.advice, own)
+    def sheet(self, own: dict[str, Any], variable: str) -> Sheet:
+        """Return an empty sheet that speaks of this instance, whose own values stand in ``variable``."""
+        return Sheet(f"{self.host} streams_app@{self.name}", self.advice, own, variable, self.reader)
 
 
 def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
@@ -140,6 +142,7 @@ def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
             f"producer.buffer.memory is {buffer}, and {written} partitions x {batch} bytes are "
             f"{written * batch}: send() will block",
             f"set it to {written * batch} or more, or leave it out",
+            "producer.buffer.memory",
         )
     kept = kept_of(spec)
     standbys = _standbys(sheet, app, file, kept)
@@ -187,10 +190,12 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
     commit = Choice(interval, because, section, basis)
     planned = sheet.put(file, "commit.interval.ms", "streams.commit", commit)
     if int_or_zero(planned) > spec.latency_ms:
+        wanted = f"{sheet.name('streams_app_latency_ms')} {spec.latency_ms}"
         sheet.warning(
             "streams.latency",
-            f"commit.interval.ms is {planned}, above streams_app_latency_ms {spec.latency_ms}: {seen}",
+            f"commit.interval.ms is {planned}, above {wanted}: {seen}",
             f"set it to {commit.value} or less",
+            "commit.interval.ms",
         )
     batch = min(
         _DOCUMENTED_BATCH, max(_STOCK_BATCH, math.ceil(_RECORDS_A_BATCH * spec.record_bytes / 1024) * 1024)
@@ -241,6 +246,7 @@ def _standbys(sheet: Sheet, app: App, file: str, kept: Kept) -> int:
                 "streams.standbys",
                 f"{what}; under group_protocol streams, standbys are the group's, not the application's",
                 f"set num.standby.replicas={planned} on group {spec.name} with kafka-configs",
+                variable="streams_app_standbys",
             )
         return planned
     because = f"{what}, {spec.restore_s} s are wanted"
@@ -258,14 +264,15 @@ def _standbys(sheet: Sheet, app: App, file: str, kept: Kept) -> int:
         )
     )
     # A person's own key wins over the variable.
-    variable = key if key in spec.settings else "streams_app_standbys"
+    variable = key if key in spec.settings else sheet.name("streams_app_standbys")
     if takes > spec.restore_s and not value:
         sheet.warning(
             "streams.restore",
-            f"{what}, and streams_app_restore_s is {spec.restore_s}",
+            f"{what}, and {sheet.name('streams_app_restore_s')} is {spec.restore_s}",
             "use standbys and a second host, or shorter windows"
             if app.hosts == 1
             else f"set {variable} to 1",
+            key,
         )
     if value >= app.hosts * spec.instances_per_host:
         sheet.warning(
@@ -273,5 +280,6 @@ def _standbys(sheet: Sheet, app: App, file: str, kept: Kept) -> int:
             f"num.standby.replicas is {value}, and there are {app.hosts * spec.instances_per_host} "
             "instances: a standby is never on the instance of its partition",
             f"set {variable} to {app.hosts * spec.instances_per_host - 1} or less",
+            key,
         )
     return value

@@ -64,6 +64,7 @@ def check_protocol(sheet: Sheet, spec: StreamsApp, cluster: KafkaCluster | None)
                 _RULE,
                 f"streams_app_group_protocol is streams, and {what} is {running}: it is ready from 4.2 on",
                 "set streams_app_group_protocol to classic",
+                variable="streams_app_group_protocol",
             )
     if numbers(brokers) in _DAMAGES:
         sheet.warning(
@@ -71,21 +72,26 @@ def check_protocol(sheet: Sheet, spec: StreamsApp, cluster: KafkaCluster | None)
             f"kafka_clusters.{spec.cluster}.version is {brokers}, whose brokers can damage a classic group "
             "that becomes a streams group (KAFKA-20254); new groups are well",
             "give a new application the protocol, or use brokers of 4.2.1 or later",
+            variable=f"kafka_clusters.{spec.cluster}.version",
         )
     own = {key: read_by(key)[1] for key in spec.settings}
     static = [key for key, bare in own.items() if bare == _STATIC]
     if static and min(numbers(spec.version), numbers(brokers)) < _STATIC_READY:
         sheet.error(
             _RULE,
-            f"streams_app_settings hold {static[0]}, and before 4.4 a streams group refuses static members: "
+            sheet.either(f"{sheet.variable} hold {static[0]}", f"{static[0]} is set")
+            + ", and before 4.4 a streams group refuses static members: "
             f"the application would end ({PROTOCOL})",
             "take it out",
+            *static,
         )
     if passed_over := sorted(key for key, bare in own.items() if bare in _IGNORED):
         sheet.warning(
             _RULE,
-            f"streams_app_settings hold {', '.join(passed_over)}, which the streams group protocol passes "
+            sheet.either(f"{sheet.variable} hold {', '.join(passed_over)}", f"{', '.join(passed_over)}: set")
+            + ", which the streams group protocol passes "
             f"over ({PROTOCOL})",
             f"take them out; sessions, heartbeats and standbys are settings of the group {spec.name}, by "
             "kafka-configs",
+            *passed_over,
         )

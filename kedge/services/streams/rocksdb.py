@@ -122,8 +122,11 @@ def check_memtables(sheet: Sheet, state: InstanceState) -> None:
         f"of {_FLOOR_MIB:g} MiB ({_LEFT}: {BENCH})"
     )
     enough = math.ceil(state.writing * _FLOOR_MIB / _MEMTABLE_SHARE)
-    fix = f"set streams_app_rocksdb_mib to {enough}, or use more hosts"
+    variable = "streams_app_rocksdb_mib"
+    fix = f"set {sheet.name(variable)} to {enough}, or use more hosts"
     if each <= _STARVED_MIB:
-        sheet.error("streams.rocksdb.floor", f"{what}: it would flush all the time and starve", fix)
+        sheet.error(
+            "streams.rocksdb.floor", f"{what}: it would flush all the time and starve", fix, variable=variable
+        )
     elif each < _FLOOR_MIB:
-        sheet.warning("streams.rocksdb.floor", f"{what}: expect less throughput", fix)
+        sheet.warning("streams.rocksdb.floor", f"{what}: expect less throughput", fix, variable=variable)

@@ -45,6 +45,7 @@ def plan_topics(inventory: Inventory) -> Part:
             where,
             severity="error",
             consequence=": brokers refuse a topic with it",
+            variable=f"{where}.settings",
         )
         findings += check_values(f"{where}.settings", "all", topic.settings, takes("topic", version))
         planned.setdefault(topic.cluster, {}).setdefault(topic.name, tuple(sheet.settings))

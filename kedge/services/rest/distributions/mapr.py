@@ -197,7 +197,8 @@ def _streams(sheet: Sheet, file: str, variables: KafkaRest) -> None:
         sheet.warning(
             "rest.mapr.default_stream",
             "advice: documented writes streams.default.streams, which no tag of the build reads",
-            "set advice: measured, or streams.default.stream in kafka_rest_settings",
+            f"set advice: measured, or streams.default.stream{sheet.inside}",
+            "streams.default.stream",
         )
 
 

@@ -112,7 +112,7 @@ def _plan(sheet: Sheet, process: RestProcess) -> None:
     refuse_listeners(sheet, process)
     plan_flood(sheet, properties, "kafka.metadata.recovery.strategy")
     heap_mib = _environment(sheet, environment, process)
-    check_heap(sheet, heap_mib, process.load, int_or_none(buffer) or BUFFER_BYTES, grows=True)
+    check_heap(sheet, _HEAP, heap_mib, process.load, int_or_none(buffer) or BUFFER_BYTES, grows=True)
     check_requests(
         sheet, workload, int_or_none(buffer) or BUFFER_BYTES, heap_mib, "kafka.producer.buffer.memory"
     )
@@ -167,12 +167,14 @@ def _producers(sheet: Sheet, file: str, process: RestProcess) -> str | None:
         ),
     )
     if workload.connections is None and workload.records_per_s:
+        connections = "kafka_rest_workload.connections"
         sheet.warning(
             "rest.connections",
             f"each connection that produces takes {_CONNECTION.threads} thread, {_CONNECTION.descriptors} "
             f"descriptors and {_CONNECTION.live_mib + _CONNECTION.outside_mib:g} MiB of the bridge, and "
-            f"kafka_rest_workload.connections does not say how many there are ({_CONNECTIONS})",
+            f"{sheet.name(connections)} does not say how many there are ({_CONNECTIONS})",
             "say how many connections clients, or the balancers, keep open to a host",
+            variable=connections,
         )
     return buffer
 
