@@ -322,6 +322,7 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/module_utils/releases.py": _NODE,
     "plugins/module_utils/haproxy_trial.py": _NODE,
     "plugins/module_utils/journal.py": _NODE,
+    "plugins/module_utils/node_lock.py": _NODE,
     "plugins/module_utils/probes.py": _NODE,
     "plugins/module_utils/rest_members.py": _NODE,
     "plugins/module_utils/service_control.py": _NODE,

@@ -73,6 +73,7 @@ class Finding:
             of,
             variable=change(of.variable),
             keys=tuple(map(change, of.keys)),
+            file=change(of.file),
             host=change(of.host),
             meant=change(of.meant),
         )

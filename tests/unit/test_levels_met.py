@@ -58,7 +58,7 @@ def test_the_rate_is_that_of_the_seconds_of_the_window(
             "bytes": [1000, 300, 500, 7000],
         }
     )
-    monkeypatch.setattr(throughput, "ledger_seconds", lambda _: ledger)
+    monkeypatch.setattr(throughput, "ledger_by", lambda *_: ledger)
     monkeypatch.setattr(throughput, "read_restarts", lambda *_: [])
     run = SimpleNamespace(measured_s=2.5, measured_from_us=0, producers={})
     evidence: Any = SimpleNamespace(run=run, rows=lambda _: None)

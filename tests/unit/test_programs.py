@@ -46,6 +46,7 @@ CALLERS = {
     "test-fleet": ("tests/e2e", "tests/doubles"),
     "test-bare": ("tests/bare",),
     "bench": ("lab/bench",),
+    "mutants": ("tests/mutants.py",),
 }
 #: What another target runs, and the list of packages itself.
 ELSEWHERE = frozenset(("kedge/setup/go_program.py", "kedge/setup/packages.py"))
