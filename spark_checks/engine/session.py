@@ -38,8 +38,8 @@ _DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
     # An audit has some 220 pieces of generated code; with the default, 100, another compiles all again.
     "spark.sql.codegen.cache.maxEntries": "1000",
-    # Partitions of a shuffle are many and Spark puts small ones together; then a file each is one too many.
-    "spark.shuffle.sort.bypassMergeThreshold": "1",
+    # What is kept has as many partitions as this, without adaptive execution; a large cluster wants more.
+    "spark.sql.shuffle.partitions": "8",
     "spark.sql.parquet.compression.codec": "zstd",
     # Writers flush as they go: a demo leaves hundreds of small files, and a task each would be too many.
     "spark.sql.files.openCostInBytes": str(256 << 10),
