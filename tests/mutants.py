@@ -1,7 +1,7 @@
 """Break one line of the product after the other, and see which tests of `make check` notice: ``make mutants``.
 
-A copy of the tree is broken, never the tree itself. The same seed breaks the same lines of the same tree.
-mutmut 3 copies too, but breaks every function of it and no YAML; cosmic-ray breaks the files of its user.
+A copy of the tree is broken, never the tree itself. The same seed breaks the same lines of the same tree, in
+Python and in the conditions of tasks.
 """
 
 from __future__ import annotations
