@@ -87,7 +87,7 @@ class CallbackModule(CallbackBase):
             # Of any other exception, Ansible says that the plugin failed, and older ones go on.
             raise SystemExit(1)
         if playbook_is_ours(playbook._file_name):
-            asked = [*(context.CLIARGS.get("tags") or ()), *(context.CLIARGS.get("skip_tags") or ())]
+            asked = context.CLIARGS.get("tags") or ()
             if wrong := no_such_tag(Path(playbook._file_name).name, asked, tags_of(plays)):
                 self._display.error(wrong, wrap_text=False)
                 raise SystemExit(1)
