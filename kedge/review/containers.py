@@ -83,9 +83,13 @@ def _container(node: Mapping[Any, Any], name: str, called: str, maps: _Maps) -> 
     words = [node.get(key) for key in ("entrypoint", "command", "args")]
     command = " ".join(" ".join(map(str, w)) if isinstance(w, list) else str(w) for w in words if w)
     named = list(_elsewhere(node))
-    given = [pair for kind, one in named if kind == "ConfigMap" for pair in _variables(maps.get(one))]
+    given = [each for kind, one in named if kind == "ConfigMap" for each in _variables(maps.get(one))]
     given += _variables(node.get("environment", node.get("env")))
-    environment = {key: Value(value, where) for key, value in given if re.fullmatch(r"[A-Za-z_][\w.-]*", key)}
+    environment = {
+        key: Value(value, f"{name}:{line}" if line else where)
+        for key, value, line in given
+        if re.fullmatch(r"[A-Za-z_][\w.-]*", key)
+    }
     elsewhere = tuple(f"{kind} {one}".strip() for kind, one in named if one not in maps)
     image = str(node.get("image", ""))
     return ComposeContainer(
@@ -108,16 +112,18 @@ def _elsewhere(node: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
                 yield kind, str(reference.get("name"))
 
 
-def _variables(given: Any) -> Iterator[tuple[str, str]]:
+def _variables(given: Any) -> Iterator[tuple[str, str, int]]:
+    """Yield name, value and line of each variable; line 0 where the name is no text of a file."""
     if isinstance(given, Mapping):
         for key, value in given.items():
-            yield str(key), _text(value)
+            yield str(key), _text(value), getattr(key, "line", 0)
     for one in given if isinstance(given, list) else ():
         if isinstance(one, Mapping) and "name" in one:
-            yield str(one["name"]), _text(one["value"]) if "value" in one else ELSEWHERE % "a reference"
+            value = _text(one["value"]) if "value" in one else ELSEWHERE % "a reference"
+            yield str(one["name"]), value, getattr(one["name"], "line", 0)
         elif isinstance(one, str):
             key, equals, value = one.partition("=")
-            yield key.strip(), _text(value) if equals else ELSEWHERE % "the shell"
+            yield key.strip(), _text(value) if equals else ELSEWHERE % "the shell", getattr(one, "line", 0)
 
 
 def _text(value: Any) -> str:

@@ -36,9 +36,29 @@ class ReviewError(Exception):
     """A file or an option that cannot be used; the message is one line: what, where, how to fix it."""
 
 
+class YamlText(str):
+    """A text of a YAML file, and the line in which it begins."""
+
+    __slots__ = ("line",)
+    line: int
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # either is one
+    """Reads texts with their lines."""
+
+
+def _with_line(loader: Any, node: yaml.ScalarNode) -> YamlText:
+    text = YamlText(loader.construct_scalar(node))
+    text.line = node.start_mark.line + 1
+    return text
+
+
+_Loader.add_constructor("tag:yaml.org,2002:str", _with_line)
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a file says of one key, and where: ``FILE:LINE``, or a service of a compose file."""
+    """What a file says of one key, and where: ``FILE:LINE``, or the container that has it."""
 
     text: str
     place: str
@@ -246,10 +266,9 @@ def document(text: str, name: str) -> list[Any]:
     Raises:
         ReviewError: when it is none, or would take more than its reading may.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         check_yaml(text, _NODES)
-        return [one for one in yaml.load_all(text, loader) if one is not None]
+        return [one for one in yaml.load_all(text, _Loader) if one is not None]
     except TooMuchError as error:
         raise ReviewError(f"{name}: {error}; name a configuration file") from error
     except ValueError as error:  # a date or a number that is none

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -284,7 +285,9 @@ def test_the_playbook_asks_each_host_once_and_goes_on_without_one_that_says_some
     calls = played(tmp_path, arguments, KEDGE_SAYS=str(says))["calls"]
     assert calls == {"kedge_find_jvms": 3}
     said = (tmp_path / "output").read_text()
-    for report in (said, (found / "review.md").read_text()):
+    # Markdown has a backslash before what it would read as its own.
+    page = re.sub(r"\\(.)", r"\1", (found / "review.md").read_text())
+    for report in (said, page):
         assert "rest2: its answer was not taken: no account of what runs: processes.0.pid" in report
         assert r"lb1: kedge_find_jvms failed there: no \x1b[2Jpassword" in report
     # A refusal is an answer: it fails nothing, and nothing has to be ignored.

@@ -152,6 +152,18 @@ def test_what_is_put_in_later_is_checked_by_its_key_alone(tmp_path: Path) -> Non
 
 
 @pytest.mark.process
+def test_a_finding_about_a_container_is_at_the_line_of_its_variable(tmp_path: Path) -> None:
+    listed = "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.1\n    environment:\n    - KAFKA_REST_ID=a\n"
+    files = (
+        COMPOSE.replace("HOST_NAME: rest-proxy", "HOST_NAME: rest-proxy\n      KAFKA_REST_PRODUCER_ACKZ: 1"),
+        f"{listed}    - KAFKA_REST_PRODUCER_ACKZ=1\n",
+    )
+    for text, line in zip(files, (11, 6), strict=True):
+        (judgement, *_), _ = review(written(tmp_path, docker_compose__yml=text), workload=["consumers=10"])
+        (found,) = [f for f in judgement.findings if "ackz" in f.message.lower()]
+        assert found.where.endswith(f"docker_compose.yml:{line}")
+
+
 def test_a_secret_is_shown_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = "KAFKAREST_OPTS=-Djavax.net.ssl.trustStorePassword=hunter3-hunter3\n"
     words = "ssl.key.password=hunter2-hunter2\nproducer.client.id=hunter2-hunter2\n"
