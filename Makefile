@@ -103,11 +103,11 @@ test-fast: lint ## lint, unit, Spark and render tests
 	@$(MAKE) --no-print-directory fast
 
 fast:
-	$(RUN) $(LOW) python -m pytest -n 2 -m "not fleet and not kafka and not bare and not slow and not long"
+	$(RUN) $(LOW) python -m pytest -n 2 --durations=10 -m "not fleet and not kafka and not bare and not slow and not long"
 
 test-slow: ## searches over many inputs, and playbooks played on stubs of hosts
 	$(SET_UP)
-	$(RUN) $(LOW) python -m pytest -n 2 -m "slow and not long"
+	$(RUN) $(LOW) python -m pytest -n 2 --durations=10 -m "slow and not long"
 
 test-java: ## build the sandbox proxy and the sample application with their own tests
 	$(SET_UP)
@@ -124,16 +124,16 @@ test-demo: ## make demo, and what its fleet and its audit must show
 
 test-kafka: ## the load, the watchers and the modules against brokers on loopback
 	$(SET_UP)
-	$(RUN) python -m pytest -n 2 -m "kafka and not long" --ignore=tests/contract
+	$(RUN) python -m pytest -n 2 --durations=10 -m "kafka and not long" --ignore=tests/contract
 
 test-fleet: ## all other molecule scenarios and tests on a fleet
 	$(SET_UP_TESTS)
-	$(RUN) python -m pytest -v -n 2 -m "fleet and not long" --ignore=tests/e2e/test_demo.py \
+	$(RUN) python -m pytest -v -n 2 --durations=10 -m "fleet and not long" --ignore=tests/e2e/test_demo.py \
 		--deselect "$(SCENARIO)"
 
 test-bare: ## set-up on a Debian that has nothing
 	$(SET_UP_TESTS)
-	$(RUN) python -m pytest -v -m bare
+	$(RUN) python -m pytest -v -m "bare and not long"
 
 # A machine that sets itself up waits for the network, brokers for their time-outs, nodes for systemd.
 test-rest: ## what test-all adds to test

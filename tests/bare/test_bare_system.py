@@ -147,5 +147,6 @@ def test_root_is_set_up_for_the_demo_and_for_the_tests(engine: Engine, bare: lis
     assert "skipped" not in tests.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_ordinary_user_with_sudo_is_set_up_for_the_demo(engine: Engine, bare: list[str]) -> None:
     is_complete(set_up(engine, bare, AS_USER, SET_UP))
