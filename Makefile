@@ -84,8 +84,9 @@ lint-playbooks:
 	$(RUN) yamllint --strict .
 	$(RUN) ansible-lint --offline -q
 
-# What only computes gives way to what waits beside it for containers, brokers and proxies.
-LOW := nice -n 10
+# What only computes gives way to what waits beside it for containers, brokers and proxies. No higher than the audit
+# that a verification starts beside its load: that one would starve.
+LOW := nice -n 19
 
 # Two things side by side, after their set-up, which is not. The demo judges rates: alone. Maven builds what tests unpack.
 test: ## what a change must pass: from lint to one deployment, audited
@@ -124,7 +125,7 @@ test-demo: ## make demo, and what its fleet and its audit must show
 
 test-kafka: ## the load, the watchers and the modules against brokers on loopback
 	$(SET_UP)
-	$(RUN) python -m pytest -n 2 --durations=10 -m "kafka and not long" --ignore=tests/contract
+	$(RUN) $(LOW) python -m pytest -n 2 --durations=10 -m "kafka and not long" --ignore=tests/contract
 
 test-fleet: ## all other molecule scenarios and tests on a fleet
 	$(SET_UP_TESTS)
