@@ -98,7 +98,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         # Both hops at the same time, so that Spark has the next job when a core is free. The copied context
         # has the number of examples to show (anomalies.showing), the thread Spark's name of the check.
         has_groups = run.groups and evidence.has("deliveries")
-        hop = inheritable_thread_target(group_hop)
+        hop = inheritable_thread_target(evidence.session)(group_hop)
         second = pool.submit(copy_context().run, hop, evidence) if has_groups else None
         to_topic = topic_hop(evidence)
         anomalies = {**to_topic.anomalies, **reordered(evidence, to_topic)}
