@@ -206,7 +206,7 @@ class _Severities:
             for node in _within(function)
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == given.id
         ]
-        found = _constants(assigned)
+        found = {one for value in assigned for one in self._of(value, function, direct=direct)}
         if (default := _parameters(function).get(given.id)) is not None:
             found |= _constants([default])
         if direct and given.id in _parameters(function):
