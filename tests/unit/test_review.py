@@ -151,7 +151,6 @@ def test_what_is_put_in_later_is_checked_by_its_key_alone(tmp_path: Path) -> Non
     assert [f.fix for f in judgement.findings if f.severity != "note"] == ["did you mean producer.acks?"]
 
 
-@pytest.mark.process
 def test_a_finding_about_a_container_is_at_the_line_of_its_variable(tmp_path: Path) -> None:
     listed = "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.1\n    environment:\n    - KAFKA_REST_ID=a\n"
     files = (
@@ -164,6 +163,7 @@ def test_a_finding_about_a_container_is_at_the_line_of_its_variable(tmp_path: Pa
         assert found.where.endswith(f"docker_compose.yml:{line}")
 
 
+@pytest.mark.process
 def test_a_secret_is_shown_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = "KAFKAREST_OPTS=-Djavax.net.ssl.trustStorePassword=hunter3-hunter3\n"
     words = "ssl.key.password=hunter2-hunter2\nproducer.client.id=hunter2-hunter2\n"
