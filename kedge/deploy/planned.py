@@ -92,9 +92,7 @@ def leased_services(plan: Mapping[str, Any], asked: Iterable[str] = ()) -> dict[
     """
     tags = set(asked)
     wanted = {service.name for service in SERVICES if tags & {service.name, *service.changes_with}}
-    found = {
-        host: sorted(services) for host, services in ((h, p["services"]) for h, p in plan["hosts"].items())
-    }
+    found = {host: sorted(part["services"]) for host, part in plan["hosts"].items()}
     if not wanted & {service for services in found.values() for service in services}:
         return found
     chosen = {

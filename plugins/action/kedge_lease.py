@@ -70,6 +70,7 @@ class ActionModule(ActionBase):
                     with contextlib.suppress(Exception):  # it is tried again before the leases end
                         self._play(arguments | {"state": "renewed"}, hostvars)
                     due = time.monotonic() + RENEW_SECONDS
+                # No child of this process: it is asked whether it lives, for nothing says when it ends.
                 time.sleep(POLL_SECONDS)
             self._play(arguments | {"state": "returned"}, hostvars)
         finally:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
+
+_Rows = dict[str, dict[str, Any]]
 
 #: What a disk keeps beside what is counted, for the notes of a restart and its way back.
 RESERVE_BYTES, RESERVE_FILES = 1 << 20, 64
@@ -29,6 +33,24 @@ def write(path: Path, content: str | bytes, mode: int = 0o644, group: int = -1) 
         Path(name).unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def record(file: Path, version: int, rows: Callable[[Any], _Rows], wrong: str, untouched: str = "") -> _Rows:
+    """Return the rows of a record, none without its file; raises ValueError with what to do.
+
+    ``wrong`` says what the file is where it holds something else, with a place for the ``{error}``.
+    """
+    try:
+        found = json.loads(file.read_text())
+        if found["format"] > version:
+            message = f"{file} was written by a newer Kedge: use one as new{untouched}"
+            raise ValueError(message)
+        return rows(found)
+    except FileNotFoundError:
+        return {}
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        message = f"{file} {wrong.format(error=repr(error))}"
+        raise ValueError(message) from None
 
 
 def link(path: Path, target: str | Path) -> None:

@@ -17,11 +17,8 @@ Drain = dict[str, Any]
 
 def read(file: Path) -> dict[str, Drain]:
     """Return the drains by server; raises ValueError with what to do where the file has no record."""
-    try:
-        found = json.loads(file.read_text())
-        if found["format"] > FORMAT:
-            message = f"{file} was written by a newer Kedge: use one as new"
-            raise ValueError(message)
+
+    def rows(found: Any) -> dict[str, Drain]:
         return {
             str(server): {
                 "before": str(has["before"]),
@@ -32,14 +29,13 @@ def read(file: Path) -> dict[str, Drain]:
             }
             for server, has in found["servers"].items()
         }
-    except FileNotFoundError:
-        return {}
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        message = (
-            f"{file} is no record of drained servers ({error!r}): delete it. Servers that are out then count "
-            "as taken out by hand"
-        )
-        raise ValueError(message) from None
+
+    wrong = (
+        "is no record of drained servers ({error}): delete it. Servers that are out then count as taken out "
+        "by hand"
+    )
+    found: dict[str, Drain] = atomic_files.record(file, FORMAT, rows, wrong)
+    return found
 
 
 def write(file: Path, drains: Mapping[str, Drain]) -> None:

@@ -59,13 +59,9 @@ def _locked(path: Path, seconds: float, message: str) -> Iterator[None]:
 
 def leases(root: Path = ROOT) -> dict[str, Lease]:
     """Return who holds which services of the host now; raises ValueError with what to do about the file."""
-    file = root / ".lease.json"
-    try:
-        found = json.loads(file.read_text())
-        if found["format"] > FORMAT:
-            message = f"{file} was written by a newer Kedge: use one as new. No instance was touched"
-            raise ValueError(message)
-        rows: dict[str, Lease] = {
+
+    def rows(found: Any) -> dict[str, Lease]:
+        return {
             str(service): {
                 "run": {key: str(has["run"][key]) for key in ("id", "who", "playbook")},
                 "since": int(has["since"]),
@@ -73,15 +69,13 @@ def leases(root: Path = ROOT) -> dict[str, Lease]:
             }
             for service, has in found["leases"].items()
         }
-    except FileNotFoundError:
-        return {}
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        message = (
-            f"{file} does not say who holds the host ({error!r}). No instance was touched. See that no other "
-            "run is at work here, delete the file, then run the playbook again"
-        )
-        raise ValueError(message) from None
-    return {service: has for service, has in rows.items() if has["until"] > time.time()}
+
+    wrong = (
+        "does not say who holds the host ({error}). No instance was touched. See that no other run is at "
+        "work here, delete the file, then run the playbook again"
+    )
+    found = atomic_files.record(root / ".lease.json", FORMAT, rows, wrong, ". No instance was touched")
+    return {service: has for service, has in found.items() if has["until"] > time.time()}
 
 
 def holder(service: str, root: Path = ROOT, ended: Collection[str] = ()) -> str:
