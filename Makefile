@@ -14,7 +14,7 @@ SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
 .PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down check lint lint-code \
 	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow \
-	fast test-loopback test-nodes test-rest test-all test-long fuzz mutants bench bench-clients release clean distclean
+	fast test-nodes test-rest test-all test-long fuzz mutants bench bench-clients release clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,7 +125,7 @@ test-demo: ## make demo, and what its fleet and its audit must show
 
 test-kafka: ## the load, the watchers and the modules against brokers on loopback
 	$(SET_UP)
-	$(RUN) $(LOW) python -m pytest -n 2 --durations=10 -m "kafka and not long" --ignore=tests/contract
+	$(RUN) python -m pytest -n 2 --durations=10 -m "kafka and not long" --ignore=tests/contract
 
 test-fleet: ## all other molecule scenarios and tests on a fleet
 	$(SET_UP_TESTS)
@@ -136,16 +136,11 @@ test-bare: ## set-up on a Debian that has nothing
 	$(SET_UP_TESTS)
 	$(RUN) python -m pytest -v -m "bare and not long"
 
-# A machine that sets itself up waits for the network, brokers for their time-outs, nodes for systemd.
-test-rest: ## what test-all adds to test
-	@$(PYTHON) -m kedge.setup test-kafka
+# Brokers on loopback have time-outs, and fleets take eight shares of the CPU (lab/fleet/nodes.py): not side by side.
+test-rest: test-kafka ## what test-all adds to test
 	@$(PYTHON) -m kedge.setup test-slow
 	@$(PYTHON) -m kedge.setup test-fleet --fleet-if-possible
-	@$(MAKE) --no-print-directory -j 2 test-loopback test-nodes
-
-test-loopback:
-	@$(MAKE) --no-print-directory test-kafka
-	@$(MAKE) --no-print-directory test-slow
+	@$(MAKE) --no-print-directory -j 2 test-slow test-nodes
 
 test-nodes:
 	@$(MAKE) --no-print-directory test-bare
