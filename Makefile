@@ -14,7 +14,7 @@ SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
 .PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down check lint lint-code \
 	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow \
-	fast test-nodes test-rest test-all test-long fuzz mutants bench bench-clients release clean distclean
+	fast test-nodes test-all test-long fuzz mutants bench bench-clients release clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,7 +97,14 @@ test: ## what a change must pass: from lint to one deployment, audited
 	@$(MAKE) --no-print-directory -j 2 fast test-proxy
 	@$(MAKE) --no-print-directory test-demo
 
-test-all: test test-rest ## that, and all other scenarios, fleets, brokers, and a machine that has nothing
+# Brokers on loopback have time-outs, and fleets take eight shares of the CPU (lab/fleet/nodes.py): not side by side.
+test-all: ## that, and all other scenarios, fleets, brokers, and a machine that has nothing
+	@for target in lint test-fast test-kafka test-slow; do $(PYTHON) -m kedge.setup $$target || exit; done
+	@$(PYTHON) -m kedge.setup test-fleet --fleet-if-possible
+	@$(MAKE) --no-print-directory -j 2 lint test-java
+	@$(MAKE) --no-print-directory -j 2 fast test-kafka
+	@$(MAKE) --no-print-directory test-demo
+	@$(MAKE) --no-print-directory -j 2 test-slow test-nodes
 
 test-fast: lint ## lint, unit, Spark and render tests
 	$(SET_UP)
@@ -136,14 +143,9 @@ test-bare: ## set-up on a Debian that has nothing
 	$(SET_UP_TESTS)
 	$(RUN) python -m pytest -v -m "bare and not long"
 
-# Brokers on loopback have time-outs, and fleets take eight shares of the CPU (lab/fleet/nodes.py): not side by side.
-test-rest: test-kafka ## what test-all adds to test
-	@$(PYTHON) -m kedge.setup test-slow
-	@$(PYTHON) -m kedge.setup test-fleet --fleet-if-possible
-	@$(MAKE) --no-print-directory -j 2 test-slow test-nodes
-
 test-nodes:
 	@$(MAKE) --no-print-directory test-bare
+	@$(MAKE) --no-print-directory test-proxy
 	@$(MAKE) --no-print-directory test-fleet
 
 test-long: ## what takes minutes or a quiet machine: mirrors' faults, benches, secured and killed hosts

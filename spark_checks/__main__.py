@@ -22,6 +22,7 @@ from spark_checks.engine.session import DRIVER_MEMORY
 from spark_checks.job import Auditor
 from spark_checks.report import documents, terminal
 from spark_checks.report import page as report
+from spark_checks.report.history import beside_earlier
 from spark_checks.results import Verdict
 
 #: Evidence of less than some ten million records.
@@ -45,7 +46,14 @@ def main(arguments: list[str] | None = None) -> int:
     def run() -> int:
         quick = _is_small(options.evidence)
         with Auditor(log, options.master, options.driver_memory, quick=quick) as auditor:
-            return conclude(auditor, options.evidence, options.slo, options.out, timings=options.timings)
+            return conclude(
+                auditor,
+                options.evidence,
+                options.slo,
+                options.out,
+                history=options.history,
+                timings=options.timings,
+            )
 
     return settled(run, log)
 
@@ -74,7 +82,9 @@ def _is_small(evidence: str) -> bool:
     return folder is not None and sum(one.stat().st_size for one in folder.glob("*/*.parquet")) < _SMALL_BYTES
 
 
-def conclude(auditor: Auditor, evidence: str, slo: str, out: str, *, timings: bool = False) -> int:
+def conclude(
+    auditor: Auditor, evidence: str, slo: str, out: str, *, history: str = "", timings: bool = False
+) -> int:
     """Audit evidence, write the report and show what it says; return the exit status of :func:`main`.
 
     Args:
@@ -82,6 +92,8 @@ def conclude(auditor: Auditor, evidence: str, slo: str, out: str, *, timings: bo
         evidence: the evidence folder, anything that Spark reads.
         slo: the service levels, a file of what Spark reads.
         out: the folder where the report goes, of what Spark writes to.
+        history: the table to which the figures are added, and whose earlier runs the report shows; none if
+            empty.
         timings: whether to say where the seconds went.
     """
     console, errors = Console(), Console(stderr=True)
@@ -102,6 +114,12 @@ def conclude(auditor: Auditor, evidence: str, slo: str, out: str, *, timings: bo
             make_folder(spark, out)
             started = time.monotonic()
             result = auditor.audit(evidence, levels, status.update)
+            if history:
+                status.update("looking at earlier runs")
+                try:
+                    result = beside_earlier(result, history)
+                except EvidenceError as error:
+                    errors.print(f"no history: {error}", style="yellow", highlight=False, markup=False)
         drawn = time.monotonic()
         result = replace(result, seconds={"start": round(started - begin, 2), **result.seconds})
         write_text(spark, f"{out}/report.html", report.render(result))
@@ -133,6 +151,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--evidence", required=True, metavar="URI", help="the evidence folder of a run")
     parser.add_argument("--slo", required=True, metavar="URI", help="service levels, YAML")
     parser.add_argument("--out", required=True, metavar="URI", help="where the report goes")
+    parser.add_argument(
+        "--history", metavar="URI", default="", help="add the figures to this table, and show earlier runs"
+    )
     parser.add_argument(
         "--master", metavar="URL", help="Spark master (default: as submitted or configured, else all cores)"
     )

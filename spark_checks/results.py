@@ -13,6 +13,8 @@ Verdict = Literal["pass", "fail", "unknown", "measured"]
 _ORDER: Final[tuple[Verdict, ...]] = ("fail", "unknown", "pass", "measured")
 #: Units this short are said of a level again.
 _SHORT_UNIT: Final = 3
+#: Beside fewer runs nothing is unusual.
+_FEW: Final = 5
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,23 @@ def more_partitions(topic: str, cluster: str, count: int) -> tuple[str, list[dic
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """What the last runs of the same subject came to."""
+
+    runs: int
+    median: float
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True)
 class Figure:
     """One figure of a check, and the level that it is held against.
 
     Without a unit it is a count of ``what``, of so many in all (``of``). ``least`` turns the level round: the
     figure has to reach it. ``doubtful`` says that the figure cannot be told from its level. ``key`` is where
     in ``service_levels`` the level is given, ``said`` the figure in words where its parts do not make them.
+    ``earlier`` is what it was in earlier runs, where a history was asked for.
     """
 
     what: str
@@ -62,6 +75,7 @@ class Figure:
     of: int | None = None
     doubtful: bool = False
     said: str = ""
+    earlier: Earlier | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -85,6 +99,23 @@ class Figure:
         if self.unit:
             return f"{self.what} {_with(value, self.unit)}"
         return f"{value} {self.what}" + (f" of {self.of:,}" if self.of is not None else "")
+
+    def before(self) -> str:
+        """Say what earlier runs came to: "118 ms in the last 20 runs (90 to 140)"; empty without any."""
+        if (old := self.earlier) is None:
+            return ""
+        median, lowest, highest = (rounded(one) for one in (old.median, old.lowest, old.highest))
+        runs = f"the last {old.runs} runs" if old.runs > 1 else "the last run"
+        spread = f" ({lowest} to {highest})" if lowest != highest else ""
+        return f"{_with(median, self.unit) if self.unit else median} in {runs}{spread}"
+
+    @property
+    def worse_than_before(self) -> bool:
+        """Whether the figure is worse than in each of several earlier runs."""
+        old = self.earlier
+        if old is None or self.value is None or old.runs < _FEW:
+            return False
+        return self.value < old.lowest if self.least else self.value > old.highest
 
     def bound(self, before: str = "") -> str:
         """Say the level, if there is one: "500 ms allowed"; of a count nothing while none is allowed."""

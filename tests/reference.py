@@ -123,6 +123,12 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
         "",
         "Folder of the runs, relative to the working directory; if not set, `runs` beside the playbook.",
     ),
+    "verify_history": (
+        "verify.yml",
+        "URI",
+        "`history` in the folder of the runs",
+        "The table of figures of all runs, beside which the report shows the new ones; empty for none.",
+    ),
     "verify_load": (
         "verify.yml, capacity.yml, compare.yml",
         "str",

@@ -48,12 +48,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--wait-s", type=float, help="how long to wait for the load's end (default: not at all)"
     )
+    parser.add_argument("--history", default="", help="the table of figures of earlier runs, a URI")
     options = parser.parse_args(arguments)
     log = options.run_dir / "report" / "spark.log"
-    return settled(lambda: _audit(options.run_dir, options.inventory, options.wait_s, log), log)
+    return settled(
+        lambda: _audit(options.run_dir, options.inventory, options.wait_s, options.history, log), log
+    )
 
 
-def _audit(run_dir: Path, inventory: str, wait_s: float | None, log: Path) -> int:
+def _audit(run_dir: Path, inventory: str, wait_s: float | None, history: str, log: Path) -> int:
     report = log.parent
     report.mkdir(parents=True, exist_ok=True)
     waits = wait_s is not None
@@ -75,7 +78,8 @@ def _audit(run_dir: Path, inventory: str, wait_s: float | None, log: Path) -> in
             return 2
         finally:
             starting.join()
-        return conclude(auditor, str(run_dir / "evidence"), str(run_dir / "slo.yml"), str(report))
+        places = (str(run_dir / "evidence"), str(run_dir / "slo.yml"), str(report))
+        return conclude(auditor, *places, history=history)
 
 
 def _start(auditor: Auditor, _run_dir: Path) -> None:

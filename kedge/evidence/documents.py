@@ -154,6 +154,15 @@ class Plan(_Form):
 Verdict = Literal["pass", "fail", "unknown", "measured"]
 
 
+class Earlier(_Form):
+    """What a figure was in the last runs of the same subject before this one."""
+
+    runs: int
+    median: float
+    lowest: float
+    highest: float
+
+
 class Figure(_Form):
     """A figure of a check beside its level."""
 
@@ -163,6 +172,8 @@ class Figure(_Form):
     level: float | None
     verdict: Verdict
     service_level: str | None
+    earlier: Earlier | None = None
+    """Only with a history."""
 
 
 class Anomaly(_Form):

@@ -38,6 +38,7 @@ def verdicts(audit: Audit) -> dict[str, Any]:
                         "level": figure.level,
                         "verdict": figure.verdict,
                         "service_level": figure.key or None,
+                        "earlier": asdict(figure.earlier) if figure.earlier else None,
                     }
                     for figure in result.figures
                 ],

@@ -22,7 +22,7 @@ def head(run: Run) -> list[tuple[str, list[str]]]:
         ("Run", [f"{run.run_id}, {_when(run)}"]),
         ("Services", [_service(one) for one in about.services] or [NOT_RECORDED]),
         ("Topics", [_topic(one) for one in about.topics or _topics(run)] or [NOT_RECORDED]),
-        ("Load as intended", [_load(one) for one in about.load or _loads(run)] or [NOT_RECORDED]),
+        ("Load as intended", [_load(one) for one in loads(run)] or [NOT_RECORDED]),
         ("Machines", [_machine(one) for one in about.machines] or [NOT_RECORDED]),
         ("Evidence", [_held(run)]),
         ("Plan", [f"fingerprint {about.plan or NOT_RECORDED}"]),
@@ -79,8 +79,12 @@ def _load(one: IntendedLoad) -> str:
     return f"{one.via} to {one.topic}: {', '.join(parts)}"
 
 
+def loads(run: Run) -> list[IntendedLoad]:
+    """Return what was to be sent, by interface; of evidence without a head what its producers tell."""
+    return run.subject.load or [*_loads(run)]
+
+
 def _loads(run: Run) -> Iterator[IntendedLoad]:
-    """Yield what evidence without a head tells of its load, by interface."""
     key = lambda one: (one.via, one.topic)  # noqa: E731 - sorts and groups alike
     for (via, topic), producers in groupby(sorted(run.producers.values(), key=key), key):
         rates = [one.records_per_s for one in producers]

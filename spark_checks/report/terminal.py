@@ -40,6 +40,17 @@ def show(audit: Audit, console: Console) -> None:
             console.print(because, soft_wrap=True)
             for line_of in example_lines(result):
                 console.print(f"  {line_of}", highlight=False, markup=False, soft_wrap=True)
+    for result in audit.results:
+        for figure in result.figures:
+            if figure.worse_than_before:
+                beside = f"{figure.found()}; {figure.before()}, worse than in each of them"
+                console.print(
+                    plain(f"{result.name}: {beside}"),
+                    style="yellow",
+                    highlight=False,
+                    markup=False,
+                    soft_wrap=True,
+                )
     end = Text("verdict: ").append(audit.verdict, style=_STYLES[audit.verdict])
     console.print(end.append(f": {_NOT_JUDGED}" if audit.verdict == "measured" else ""), soft_wrap=True)
 

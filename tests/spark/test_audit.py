@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from xml.etree import ElementTree
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from playwright.sync_api import Browser, sync_playwright
 from pyspark.sql import SparkSession
+from rich.console import Console
 
+from kedge.evidence.errors import EvidenceError
 from kedge.evidence.levels import DeliveryLevels, Levels
 from kedge.evidence.run import DeployedService, Machine, Subject
 from kedge.setup import packages as machine
@@ -24,9 +28,10 @@ from spark_checks.__main__ import main
 from spark_checks.checks import partitions
 from spark_checks.engine import session
 from spark_checks.job import Audit, audit
-from spark_checks.report import documents
+from spark_checks.report import documents, terminal
 from spark_checks.report import page as report
-from spark_checks.results import Recommendation, more_partitions
+from spark_checks.report.history import beside_earlier, figures_of
+from spark_checks.results import Earlier, Figure, Recommendation, Result, Verdict, more_partitions
 from tests.faults.synthetic import write_evidence, write_file
 
 pytestmark = pytest.mark.spark
@@ -104,6 +109,64 @@ def test_a_producer_that_run_json_lacks_is_drawn_too(passed: Audit) -> None:
     mine = {number: one for number, one in run.producers.items() if one.via == "kafka"}
     lacking = replace(passed.evidence, run=run.model_copy(update={"producers": mine}))
     assert "rest ack p99" in report.render(replace(passed, evidence=lacking))
+
+
+def run_of(one: Audit, number: int, ms: float | None = None, verdict: Verdict = "pass", **run: Any) -> Audit:
+    """Return an audit as one of another run, the latency of whose first figure is given."""
+    start = one.evidence.run.started_us + number * 1_000_000
+    other = one.evidence.run.model_copy(update={"run_id": f"2026-{number}", "started_us": start, **run})
+    figure = Figure("ack p99", ms, 100, "ms", doubtful=verdict == "unknown")
+    return replace(
+        one,
+        evidence=replace(one.evidence, run=other),
+        results=(Result("latency", verdict, "", figures=(figure,)),),
+    )
+
+
+def noted(audits: Iterable[Audit], history: Path) -> None:
+    """Write what the audits would have noted."""
+    rows = [row for one in audits for row in figures_of(one)]
+    pq.write_to_dataset(pa.Table.from_pylist(rows), str(history), partition_cols=["run_id"])
+
+
+def test_a_figure_stands_beside_earlier_runs_of_its_subject(passed: Audit, tmp_path: Path) -> None:
+    first = beside_earlier(run_of(passed, 10, 90), str(tmp_path))
+    assert first.results[0].figures[0].earlier is None
+    # Another audit of a run takes the place of the one before.
+    beside_earlier(run_of(passed, 10, 10), str(tmp_path))
+    # Neither what nobody knows, nor another subject, nor a later run is looked back at.
+    noted(
+        [
+            *(run_of(passed, number, number) for number in range(11, 15)),
+            run_of(passed, 15, 1, "unknown"),
+            run_of(passed, 16, 2, subject=Subject(services=[DeployedService(service="mirror_maker")])),
+            run_of(passed, 30, 99),
+        ],
+        tmp_path,
+    )
+    worse = beside_earlier(run_of(passed, 20, 15), str(tmp_path))
+    (figure,) = worse.results[0].figures
+    assert figure.earlier == Earlier(5, 12, 10, 14)
+    assert figure.before() == "12 ms in the last 5 runs (10 to 14)"
+    assert figure.worse_than_before
+    assert not replace(figure, value=14).worse_than_before
+    assert "worse than in each of them" in report.render(worse)
+    assert documents.verdicts(worse)["checks"][0]["figures"][0]["earlier"]["runs"] == 5
+    terminal.show(worse, Console(file=(printed := StringIO()), width=200))
+    assert "12 ms in the last 5 runs (10 to 14), worse than in each of them" in printed.getvalue()
+
+
+def test_no_more_than_the_last_twenty_runs_are_looked_back_at(passed: Audit, tmp_path: Path) -> None:
+    noted([run_of(passed, number, number) for number in range(22)], tmp_path)
+    found = beside_earlier(run_of(passed, 22, 5), str(tmp_path))
+    assert found.results[0].figures[0].earlier == Earlier(20, 11.5, 2, 21)
+
+
+def test_a_history_that_cannot_be_read_is_named(passed: Audit, tmp_path: Path) -> None:
+    (tmp_path / "run_id=1").mkdir()
+    (tmp_path / "run_id=1" / "part-0.parquet").write_text("no Parquet")
+    with pytest.raises(EvidenceError, match=r"part-0\.parquet: cannot be read as Parquet"):
+        beside_earlier(run_of(passed, 1, 1), str(tmp_path))
 
 
 def test_what_was_only_measured_is_not_green(passed: Audit) -> None:

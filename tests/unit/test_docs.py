@@ -46,7 +46,7 @@ ELSEWHERE = {
     ".venv/bin/ansible-playbook -i inventories/mine reboot.yml --limit localhost,rest1": "tests/e2e/test_changes.py",
     ".venv/bin/ansible-playbook -i inventories/mine verify.yml": "tests/e2e/test_demo.py, on the local fleet",
     ".venv/bin/python -m spark_checks --evidence runs/latest/evidence --slo runs/latest/slo.yml "
-    "--out runs/latest/report": "tests/e2e/test_demo.py",
+    "--out runs/latest/report --history runs/history": "tests/spark/test_audit.py, tests/e2e/test_demo.py",
     ".venv/bin/python -m spark_checks compare runs/before runs/after": "tests/unit/test_compare.py",
     ".venv/bin/python -m kedge.setup.jars get hadoop-aws-3.4.1": "set-up of make test-long, by the same function",
     ".venv/bin/python -m spark_checks.package build/audit": "tests/unit/test_package.py",

@@ -35,6 +35,7 @@ COMMON: Final = (
     "plan_show",
     "rack",
     "rollout",
+    "verify_history",
     "verify_load",
     "verify_steps",
 )
