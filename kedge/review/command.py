@@ -46,10 +46,12 @@ def main(arguments: Sequence[str]) -> int:
         nargs="+",
         default=[],
         metavar="NAME=VALUE",
-        help="what the process has to sustain: what is not given is asked for as what it would decide",
+        help="what the process has to sustain, such as consumers=500",
     )
     parser.add_argument("--format", choices=["text", "markdown", "json"], default="text")
-    parser.add_argument("--full", action="store_true", help="also keys that are as planned, and notes")
+    parser.add_argument(
+        "--all", "--full", dest="full", action="store_true", help="also notes, every key and every reason"
+    )
     options = parser.parse_args(arguments)
     try:
         judgements, others = bounded(

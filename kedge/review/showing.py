@@ -11,28 +11,89 @@ from kedge.plan.settings import Basis, apart
 from kedge.plan.text import findings as of_findings
 from kedge.plan.text import wrapped
 from kedge.review.judging import Ask, Judgement, ReviewedKey
+from kedge.review.reading import comes_later
 
+#: Differences that are shown unless all are asked for.
+_MOST: Final = 10
+_NOTHING: Final = "nothing is wrong with what it says"
 #: What a difference is worth, the first most: what was measured, what is written down, what is a judgement.
 _WORTH: Final[tuple[Basis, ...]] = ("measured", "documented", "derived", "estimate", "yours")
 
 
 def text(judgements: Sequence[Judgement], others: Sequence[str], *, full: bool = False) -> str:
-    """Return the review for a terminal; with ``full`` also notes, and keys that are as planned."""
+    """Return the review for a terminal: what is wrong, and what is most worth changing.
+
+    With ``full``, also notes, every key and every reason.
+    """
     lines: list[str] = []
     for one in judgements:
-        lines += [one.where, f"  {one.title}; planned as {one.version}: {one.version_why}"]
-        shown = tuple(f for f in one.findings if full or f.severity != "note")
-        lines += ["", *of_findings(shown)] if shown else ["", "nothing is wrong with what it says"]
-        rows = chosen(one.rows, full=full)
-        if rows:
-            lines += ["", "today, the documents, the plan"]
-        for row in rows:
-            lines += list(_row(row))
-        lines += ["", *_asked(one.asks)] if one.asks else []
+        lines += wrapped(f"{one.where}: {one.title}; planned as {one.version}: {one.version_why}", 0)
+        lines += _whole(one) if full else _short(one)
         lines.append("")
     if others:
         lines += ["not reviewed", *(f"  {other}" for other in others)]
     return "\n".join(lines).rstrip()
+
+
+def _whole(one: Judgement) -> Iterator[str]:
+    yield ""
+    yield from of_findings(one.findings) if one.findings else [_NOTHING]
+    if rows := chosen(one.rows, full=True):
+        yield from ["", "today, the documents, the plan"]
+        for row in rows:
+            yield from _row(row)
+    if one.asks:
+        yield from ["", "assumed, since it was not given"]
+        for ask in one.asks:
+            yield from wrapped(f"{ask.option} ({ask.what}) decides {fold(ask.decides)}", 4)
+
+
+def _short(one: Judgement) -> Iterator[str]:
+    shown = [f for f in one.findings if f.severity != "note"]
+    file = one.where.partition(",")[0]
+    for f in shown:
+        place = f.where.removeprefix(file).strip(", ")
+        yield from _hung(f"  {f.severity:<9}", f"{place}  " * bool(place) + f"{f.message}")
+        if f.fix:
+            yield from wrapped(f.fix, 11)
+    if not shown:
+        yield f"  {_NOTHING}"
+    rows = chosen(one.rows, full=False)
+    # A value that rests on a number which nobody gave is none to write down, and one filled in later is not known.
+    worth = [row for row in rows if not row.needs and not comes_later(row.today or "")]
+    if worth:
+        of = f"{min(len(worth), _MOST)} of {len(rows)}, --all shows all" if len(rows) > _MOST else ""
+        yield f"  worth having{f' ({of})' * bool(of)}"
+        for row in worth[:_MOST]:
+            yield from _hung("    - ", f"{_change(row)}: {_begin(row.because)} ({row.basis})")
+    if one.asks:
+        numbers = [ask.option.removeprefix("--workload ") for ask in one.asks if " " in ask.option]
+        options = [ask.option for ask in one.asks if " " not in ask.option]
+        options += [f"--workload {' '.join(numbers)}"] * bool(numbers)
+        decided = fold(list(dict.fromkeys(key for ask in one.asks for key in ask.decides)))
+        yield from _hung("  ", f"not judged: {decided}. Give {', '.join(options)}")
+
+
+def _hung(first: str, words: str) -> list[str]:
+    """Return words as lines that begin under the end of ``first``."""
+    lines = wrapped(words, len(first))
+    return [first + lines[0].lstrip(), *lines[1:]]
+
+
+def _change(row: ReviewedKey) -> str:
+    place = f":{row.place.rpartition(':')[2]} " if row.place else ""
+    today, planned = row.today or "", row.planned
+    if planned is None:
+        return f"{place}{row.key}: {today}, better not set"
+    if today and len(planned.split()) > 2:
+        less, more = apart(today, planned)
+        return f"{place}{row.key}: {less}; the plan {more}"
+    return f"{place}{row.key}: {today or 'not set'} -> {planned}"
+
+
+def _begin(reason: str) -> str:
+    """Return the first part of a reason."""
+    return re.split(r"; |\. ", reason, maxsplit=1)[0]
 
 
 def chosen(rows: Sequence[ReviewedKey], *, full: bool) -> list[ReviewedKey]:

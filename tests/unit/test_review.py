@@ -16,6 +16,7 @@ from kedge.review.command import main, review
 from kedge.review.judging import Judgement, ReviewedKey
 from kedge.review.kinds import parts_of
 from kedge.review.reading import ReviewError, assignments, properties
+from kedge.review import showing
 from kedge.services.planning import make_plan
 from tests.rest_inventories import rest
 
@@ -161,6 +162,22 @@ def test_a_finding_about_a_container_is_at_the_line_of_its_variable(tmp_path: Pa
         (judgement, *_), _ = review(written(tmp_path, docker_compose__yml=text), workload=["consumers=10"])
         (found,) = [f for f in judgement.findings if "ackz" in f.message.lower()]
         assert found.where.endswith(f"docker_compose.yml:{line}")
+
+
+def test_a_review_of_a_small_mistake_fits_a_screen(tmp_path: Path) -> None:
+    files = written(tmp_path, docker_compose__yml=COMPOSE)
+    judgements, others = review(files)
+    short = showing.text(judgements, others).splitlines()
+    assert len(short) <= 60
+    assert sum(line.startswith("    - ") for line in short) <= 10
+    # What rests on a number that nobody gave is asked for, and no value to write down.
+    assert not any("KAFKA_HEAP_OPTS ->" in line or "thread.pool.min:" in line for line in short)
+    assert any(line.startswith("  not judged: ") for line in short)
+    acks = COMPOSE.splitlines().index("      KAFKA_REST_PRODUCER_ACKS: 1") + 1
+    assert any(line.startswith(f"  error    :{acks}  ") for line in short)
+    whole = showing.text(judgements, others, full=True)
+    assert "rest.clients.acks" in whole
+    assert "assumed, since it was not given" in whole
 
 
 @pytest.mark.process
