@@ -59,7 +59,7 @@ def _short(one: Judgement) -> Iterator[str]:
     if not shown:
         yield f"  {_NOTHING}"
     rows = chosen(one.rows, full=False)
-    # A value that rests on a number which nobody gave is none to write down, and one filled in later is not known.
+    # What rests on a number that nobody gave is not advised; a value that is filled in later is not known.
     worth = [row for row in rows if not row.needs and not comes_later(row.today or "")]
     if worth:
         of = f"{min(len(worth), _MOST)} of {len(rows)}, --all shows all" if len(rows) > _MOST else ""

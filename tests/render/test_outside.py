@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from kedge.evidence.release import VERSION
 from kedge.setup.problem import Problem
-from lab.release import release
+from lab.release import release, wheel
 from tests.outside import PAGE, ROOT, configuration, git, repository, shell
 
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -69,6 +74,9 @@ def test_a_release_is_the_tagged_tree_with_its_checksum(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "plan.yml").write_text("---\n")
+    (tree / "kedge").mkdir()
+    (tree / "kedge" / "cli.py").write_text("")
+    shutil.copy(ROOT / "pyproject.toml", tree)
     git(tree, "init", "-q")
     git(tree, "add", ".")
     git(tree, "commit", "-qm", "x")
@@ -84,6 +92,37 @@ def test_a_release_is_the_tagged_tree_with_its_checksum(tmp_path: Path) -> None:
     checksum = archive.with_name(f"{archive.name}.sha256").read_text()
     assert checksum == f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n"
     with tarfile.open(archive) as tar:
-        assert [member.name for member in tar if member.isfile()] == ["kedge/plan.yml"]
+        packed = [member.name for member in tar if member.isfile()]
+        assert packed == ["kedge/kedge/cli.py", "kedge/plan.yml", "kedge/pyproject.toml"]
+    (built,) = (tmp_path / "build").glob("*.whl")
+    assert hashlib.sha256(built.read_bytes()).hexdigest() in (
+        built.with_name(f"{built.name}.sha256").read_text()
+    )
     first = archive.read_bytes()
     assert release(tree, tmp_path / "build").read_bytes() == first
+
+
+@pytest.mark.slow
+def test_the_wheel_has_one_package_which_reviews_and_plans_without_the_tree(tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel(ROOT, tmp_path)) as packed:
+        packed.extractall(tmp_path / "installed")
+    assert {path.name.partition("-")[0] for path in (tmp_path / "installed").iterdir()} == {"kedge"}
+    compose = tmp_path / "docker-compose.yml"
+    compose.write_text(
+        "services:\n  rest:\n    image: confluentinc/cp-kafka-rest:7.9.1\n"
+        "    environment:\n      KAFKA_REST_PRODUCER_ACKS: 1\n"
+    )
+    for arguments, status, said in (
+        (["review", str(compose)], 1, "error    :5  "),
+        (["plan", "-i", str(ROOT / "inventories" / "example")], 0, "KAFKAREST_HEAP_OPTS"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "kedge", *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path / "installed")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, done.stderr
+        assert said in done.stdout

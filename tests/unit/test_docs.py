@@ -24,6 +24,8 @@ DOCS = [
 
 #: Commands that take a fleet or minutes, and where they run.
 ELSEWHERE = {
+    "pipx install .": "tests/render/test_outside.py, by the wheel",
+    "kedge review docker-compose.yml": "tests/unit/test_review.py",
     "make demo": "tests/e2e/test_demo.py",
     ".venv/bin/python -m lab.bench.mirror": "tests/kafka/test_bench_mirror.py, smaller",
     "make demo-mirror": "tests/e2e/test_mirror_demo.py, with a smaller load",

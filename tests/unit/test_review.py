@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from kedge.plan.findings import Finding
+from kedge.review import showing
 from kedge.review.command import main, review
 from kedge.review.judging import Judgement, ReviewedKey
 from kedge.review.kinds import parts_of
 from kedge.review.reading import ReviewError, assignments, properties
-from kedge.review import showing
 from kedge.services.planning import make_plan
 from tests.rest_inventories import rest
 
