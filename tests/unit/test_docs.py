@@ -94,6 +94,9 @@ def commands(path: Path) -> list[str]:
 @pytest.mark.process
 def test_every_command_of_the_readme_is_tested_here_or_elsewhere(tmp_path: Path) -> None:
     own = [c for c in commands(ROOT / "README.md") if c not in ELSEWHERE]
+    assert not [
+        c for page in ("README", "demo") for c in commands(ROOT / f"docs/{page}.md") if c not in ELSEWHERE
+    ]
     assert own == [
         "cp -rn inventories/example/. inventories/mine",
         ".venv/bin/kedge plan --inventory inventories/mine",
