@@ -163,6 +163,33 @@ def test_an_address_without_its_scheme_is_completed() -> None:
         assert not verified(through(url))
 
 
+USERS = {"app": "a-good-secret"}
+
+
+@pytest.mark.parametrize(
+    ("login", "said"),
+    [
+        ({}, "is missing, and rest_balancer_users ask for a login"),
+        ({"user": "nobody", "password": "hidden-one"}, "is nobody, who is nobody, and rest_balancer_users"),
+        ({"user": "app", "password": "hidden-one"}, "is app, and its password is another one, and rest_bal"),
+        ({"user": "app", "password": "a-good-secret"}, ""),
+    ],
+)
+def test_a_login_that_the_balancer_or_the_proxies_refuse_is_an_error(
+    login: dict[str, str], said: str
+) -> None:
+    load = VERIFY | {"rest": {k: v for k, v in VERIFY["rest"].items() if k != "url"} | login}
+    common = {"verify": load, "kafka_topics": TOPICS, "rest_balancer_users": USERS}
+    found = errors(rest(1, common=common, groups={"rest_balancer": ("lb1",)}, users=USERS))
+    assert [e.where for e in found] == ["all: verify.rest.user"] * bool(said)
+    assert all(said in e.message and "hidden" not in e.message + e.fix for e in found)
+    # Straight to a proxy; what stands elsewhere may have logins of its own.
+    for url, many in (("http://rest1:8082", bool(said)), ("http://elsewhere:8082", False)):
+        straight = VERIFY | through(url, **login)
+        found = errors(rest(1, common={"verify": straight, "kafka_topics": TOPICS}, users=USERS))
+        assert [e.where for e in found] == ["all: verify.rest.user"] * many
+
+
 def test_a_throughput_that_is_asked_for_and_not_sent_is_a_warning() -> None:
     common = {"verify": VERIFY, "kafka_topics": TOPICS}
     for asked, found in ((1000, []), (1001, ["all: verify.kafka.records_per_s"])):
