@@ -60,6 +60,24 @@ def test_so_are_those_of_the_inventorys_own_file(tmp_path: Path) -> None:
     ]
 
 
+def test_keys_that_another_mapping_hides_are_named_in_a_note(tmp_path: Path) -> None:
+    files = {
+        "group_vars/kafka_rest.yml": "kafka_rest_settings: {a: 1, b: 2, c: 3}\nkafka_rest_workload: {readers: 1}",
+        "host_vars/h1.yml": "kafka_rest_settings: {a: 4}\nmy_settings: {a: 1}",
+        "host_vars/h2.yml": "kafka_rest_workload: '{{ mine }}'\nmine: {consumers: 3}",
+        "group_vars/east.yml": "my_settings: {b: 1}",
+    }
+    ambiguous(tmp_path, files)
+    (note,) = [f for f in read_inventory(tmp_path, SERVICES).source_findings if f.rule == "inventory.hidden"]
+    assert (note.severity, note.where) == ("note", "h1: kafka_rest_settings")
+    assert note.message == (
+        "kafka_rest_settings of the host replaces that of the group kafka_rest as a whole: b, c of it do not count"
+    )
+    # An extra variable goes before both.
+    given = read_inventory(tmp_path, SERVICES, ['{"kafka_rest_settings": {}}'])
+    assert not [f for f in given.source_findings if f.rule == "inventory.hidden"]
+
+
 def vault(secret: str) -> str:
     sealed = VaultLib().encrypt(secret, VaultSecret(b"hidden-one"), "default").decode()
     return "java_version: !vault |\n" + indent(sealed, "  ")
