@@ -23,7 +23,7 @@ from kedge.evidence.secrets import merged
 from kedge.plan.difference import document as described
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
-from kedge.plan.inventory.archives import archive_files, read_archives
+from kedge.plan.inventory.archives import archive_files, look_at_classes, read_archives
 from kedge.plan.inventory.certificates import look_at_certificates, look_at_load, look_at_own_files
 from kedge.plan.inventory.clusters import bootstrap, clusters
 from kedge.plan.inventory.loads import chosen, loads
@@ -98,7 +98,7 @@ class ActionModule(ActionBase):
         use = self._task.args.get("archives", "ignore")
         found = None if use == "ignore" else read_archives(inventory, SERVICES, fetch=use == "need")
         plan = make_plan(inventory, archives=found, deploying=use == "need")
-        plan = self._with_certificates(plan, inventory, copied=use != "ignore")
+        plan = self._with_files(plan, inventory, copied=use != "ignore")
         errors = [f for f in plan.findings if f.severity == "error"]
         show = boolean(self._task.args.get("show", False))
         if show:
@@ -157,8 +157,8 @@ class ActionModule(ActionBase):
             result["warnings"] = [f.line() for f in plan.findings if f.severity == "warning"]
         return result
 
-    def _with_certificates(self, plan: Plan, inventory: Inventory, *, copied: bool) -> Plan:
-        """Return a plan with what is wrong with certificates: the load's, and those to be ``copied``."""
+    def _with_files(self, plan: Plan, inventory: Inventory, *, copied: bool) -> Plan:
+        """Return a plan with what is wrong with files: the load's, and those to be ``copied``."""
         now = datetime.datetime.now(datetime.UTC)
         seen: tuple[Finding, ...] = ()
         for name, load in loads(inventory).items():
@@ -167,6 +167,7 @@ class ActionModule(ActionBase):
                 seen += look_at_load(plan, name, {**rest, **ca}, now, self._read)
         if copied:
             addresses = {host: inventory.address(host) for host in inventory.hosts}
+            seen += tuple(look_at_classes(inventory, SERVICES))
             seen += look_at_certificates(plan, now, addresses, self._read)
             known = clusters(inventory)[0].items()
             secured = {name: cluster.security for name, cluster in known if cluster.security}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import tarfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
-from kedge.plan.inventory.archives import read_archives
+from kedge.plan.inventory.archives import look_at_classes, read_archives
 from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.text import text
 from kedge.services.planning import make_plan
@@ -405,3 +407,27 @@ def test_own_values_that_nothing_could_take_are_found(
 
 def test_a_name_that_is_nearly_one_of_kafkas_does_not_take_the_application_out_of_the_plan() -> None:
     assert "streams_app" in make_plan(streams(1, environment={"KAFKA_HEAP_OPT": "-Xmx1g"})).services["st1"]
+
+
+def test_a_class_that_no_jar_of_the_archive_has_is_an_error(tmp_path: Path) -> None:
+    jar = tmp_path / "proxy.jar"
+    with zipfile.ZipFile(jar, "w") as packed:
+        packed.writestr("io/example/Known$Inner.class", "")
+        packed.writestr("io/example/Reporter.class", "")
+    archive = tmp_path / "proxy.tar.gz"
+    with tarfile.open(archive, "w:gz") as whole:
+        whole.add(jar, "proxy/share/java/proxy.jar")
+
+    def told(path: Path = archive, **settings: str) -> list[tuple[str, str]]:
+        own = {key.replace("_", "."): value for key, value in settings.items()}
+        found = look_at_classes(rest(1, archive=str(path), settings=own), SERVICES)
+        return [(f.severity, f.where) for f in found]
+
+    lacking = "io.example.Known$Inner, io.example.Interceptor"
+    assert told(producer_interceptor_classes=lacking, id="io.example.Other") == [
+        ("error", "rest1: kafka_rest_settings.producer.interceptor.classes")
+    ]
+    assert told(metric_reporters="io.example.Reporter", client_key_serializer="java.lang.Object") == []
+    # What is not here, and what may bring its own, is not looked at.
+    assert told(tmp_path / "none", producer_interceptor_classes=lacking) == []
+    assert told(producer_interceptor_classes=lacking, CLASSPATH="/opt/mine.jar") == []
