@@ -29,7 +29,7 @@ from kedge.plan.inventory.clusters import bootstrap, clusters
 from kedge.plan.inventory.loads import chosen, loads
 from kedge.plan.inventory.logins import no_kerberos
 from kedge.plan.inventory.precedence import check_precedence
-from kedge.plan.inventory.reading import prefixes, resolved, vaulted
+from kedge.plan.inventory.reading import prefixes, resolved, vaulted, without_facts
 from kedge.plan.inventory.recommendations import with_recommendations
 from kedge.plan.inventory.secrets import private, seal
 from kedge.plan.inventory.security import librdkafka
@@ -198,8 +198,9 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
     groups = {name: tuple(members) for name, members in task_vars["groups"].items()}
     sources = task_vars.get("ansible_inventory_sources", ())
     findings = check_precedence(task_vars["hostvars"], sources, group_names(SERVICES), begin)
-    raw = (task_vars["hostvars"].raw_get(host) for host in hosts)
-    return Inventory(hosts, groups, findings, vaulted(raw, begin)), ways
+    raw = {host: task_vars["hostvars"].raw_get(host) for host in hosts}
+    findings += without_facts(raw, begin)
+    return Inventory(hosts, groups, findings, vaulted(raw.values(), begin)), ways
 
 
 def _beside(
