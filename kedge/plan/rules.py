@@ -13,6 +13,7 @@ CHANGED: Final[Mapping[str, str]] = {
     "balancer.bind": "0.2.0",
     "balancer.health": "0.2.0",
     "broker.cluster": "0.2.0",
+    "client.stores": "0.2.0",
     "inventory.facts": "0.2.0",
     "inventory.hidden": "0.2.0",
     "rest.consumer.pause": "0.2.0",
