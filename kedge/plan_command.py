@@ -7,13 +7,14 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 from kedge.evidence.nearest import nearest
 from kedge.plan.difference import PlanChange, at_commit, changes, document, moved, nothing, read_kept, shown
 from kedge.plan.hosts import Inventory
-from kedge.plan.inventory.archives import read_archives
+from kedge.plan.inventory.archives import look_at_classes, read_archives
 from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.inventory.yaml_files import InventoryError
 from kedge.plan.markdown import markdown
@@ -43,6 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         inventory = read_inventory(options.inventory, SERVICES, options.extra_vars)
         plan = make_plan(inventory, options.advice, archives=read_archives(inventory, SERVICES))
+        plan = replace(plan, findings=(*plan.findings, *look_at_classes(inventory, SERVICES)))
         now = document(plan.to_json(), inventory, SERVICES, options.advice)
         before = [_older(one, options, now) for one in options.against]
         found = _changes(before, now) if before and not plan.has_errors else None

@@ -16,6 +16,8 @@ FIRST: Final[Mapping[str, str]] = {
     "login": "give clients the login first: a proxy or balancer that asks for none ignores it",
     "tls": "give clients the CA first, and be ready to change their URLs with the deploy",
     "broker_port": "add the new port to the bootstrap.servers of clients that Kedge does not deploy",
+    "cluster": "stop the clients: until the last proxy has changed, requests through one balancer reach "
+    "either cluster, and consumers begin anew in the other one",
     "cluster_security": "stop the cluster's clients, or give them the new security.protocol with the deploy",
     "balancer_port": "have clients follow with the deploy, or move them to a second balancer first",
 }
@@ -43,6 +45,7 @@ _USERS: Final = re.compile(r"^\s*# (\d+) users of", re.MULTILINE)
 _KEY: Final = re.compile(r"^([a-z.]+)=(.*)$", re.MULTILINE)
 #: Keys of server.properties by which brokers of one cluster know one another.
 _SECURED: Final = ("sasl.mechanism.inter.broker.protocol", "inter.broker.listener.name")
+_SERVERS: Final = re.compile(r"^(?:kafka\.)?bootstrap\.servers=(.+)$", re.MULTILINE)
 _TRANSACTIONS: Final = re.compile(r"^\S+\.exactly\.once\.source\.support=(\w+)$", re.MULTILINE)
 _BIND: Final = re.compile(r"^frontend rest\n(?:.*\n)*?\s*bind (?P<at>\S+)(?P<options>.*)$", re.MULTILINE)
 
@@ -73,7 +76,7 @@ def notices(
         if unit == "rest-balancer":
             seen = _of_balancer(own)
         elif unit == "kafka-rest":
-            seen = _of_proxy(state, instance, balanced)
+            seen = (*_of_proxy(state, instance, balanced), *_of_cluster(own))
         elif unit == "kafka-broker":
             seen = _of_broker(own)
         elif unit == "mirror-maker" and state["active"]:
@@ -94,6 +97,22 @@ def _of_proxy(
     if tls != (LISTENER in had):
         turned = "speaks TLS" if tls else "no longer speaks TLS"
         yield KEPT_PORT if balanced else "tls", f"{turned} at a port in use (kafka_rest_tls)"
+
+
+def _of_cluster(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Find a proxy none of whose former brokers is a planned one; another port is the same cluster."""
+    was, is_ = (
+        {
+            server.rpartition(":")[0]
+            for both in texts.values()
+            for found in _SERVERS.findall(both[side])
+            for server in found.replace("\\", "").split(",")
+        }
+        for side in (0, 1)
+    )
+    if was and is_ and not was & is_:
+        had, has = (", ".join(sorted(hosts)) for hosts in (was, is_))
+        yield "cluster", f"reaches the brokers {has} in place of {had} (kafka_rest_cluster)"
 
 
 def _of_broker(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,9 @@ _FORMATS = {
     ".list": "lines.j2",
     ".map": "map.j2",
 }
+#: What names files with keys: keys of clients and listeners, and an option of a JAAS entry.
+_STORES = ("keystore.location", "truststore.location", "kerberos.keytab")
+_KEYTAB = re.compile(r'\bkeyTab="?([^"\s;]+)')
 #: Where vendors' packages put themselves, and read their configuration.
 _PACKAGES = PurePosixPath("/opt")
 
@@ -66,6 +69,19 @@ def secrets_of(
         elif setting["value"] in values:
             found[setting["value"]] = escaped(path, values[setting["value"]])
     return found
+
+
+def host_files(unit: str, instance: Mapping[str, Any], values: Mapping[str, str]) -> list[str]:
+    """Return the stores of keys and the keytabs of the host that one planned instance reads.
+
+    Kedge brings none of them; ``values`` are the plan's secrets by their marks.
+    """
+    found: set[str] = set()
+    for setting in instance["settings"]:
+        value = values.get(str(setting["value"]), str(setting["value"]))
+        found |= set(_KEYTAB.findall(value)) | ({value} if setting["key"].endswith(_STORES) else set())
+    ours = PurePosixPath("/etc") / unit / str(instance["name"])
+    return sorted(p for p in found if p.startswith("/") and not PurePosixPath(p).is_relative_to(ours))
 
 
 def _inside(unit: str, instance: Mapping[str, Any], setting: Mapping[str, Any]) -> str:

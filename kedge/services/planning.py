@@ -10,7 +10,7 @@ from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.archives import check_archives
 from kedge.plan.inventory.checks import check_inventory, check_numbers
 from kedge.plan.inventory.deprecated import with_successors
-from kedge.plan.inventory.logins import check_mechanisms
+from kedge.plan.inventory.logins import check_mechanisms, check_stores
 from kedge.plan.inventory.recommendations import with_recommendations
 from kedge.plan.plan import Part, Plan, merge
 from kedge.plan.plan_secrets import hide
@@ -53,6 +53,7 @@ def make_plan(
             *check_inventory(inventory, services),
             *check_verification(inventory, services),
             *check_mechanisms(inventory, services),
+            *check_stores(inventory, services),
             *check_archives(inventory, services, archives, deploying=deploying),
         )
     )

@@ -63,7 +63,10 @@ def _check_load(
             yield from _at_odds(load, inventory, verify, services)
             yield from _never(load, LoadSpec.model_validate(_completed(verify)), verify)
             yield from _login(load, inventory, verify)
-            yield from _reached(load, _parts(verify).get("rest", {}))
+            rest = _parts(verify).get("rest", {})
+            yield from (unreached := list(_reached(load, rest)))
+            if rest and not unreached:
+                yield from _refused(load, inventory, rest)
             yield from _unreachable(load, service_levels(inventory), _parts(verify))
 
 
@@ -207,6 +210,36 @@ def _reached(load: str, rest: Mapping[str, Any]) -> Iterator[Finding]:
         if rest.get(one) and not rest.get(other):
             what = f"is missing, and {load}.rest.{one} is set"
             yield wrong_variable(f"{load}.rest.{other}", "all", what, "set both, or none")
+
+
+def _refused(load: str, inventory: Inventory, rest: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find a login that the inventory's own balancer or proxies, where the load goes, would not take."""
+    asked: tuple[str, ...] = ("rest_balancer", "kafka_rest")
+    if rest.get("url"):
+        at = urlsplit(rest["url"]).hostname
+        asked = tuple(
+            g for g in asked if at in {a for h in inventory.group(g) for a in (h, inventory.address(h))}
+        )
+    user, password = rest.get("user"), rest.get("password")
+    for group in asked:
+        users = (
+            inventory.hosts[inventory.group(group)[0]].get(f"{group}_users") if inventory.group(group) else {}
+        )
+        if isinstance(users, Mapping) and users and (user not in users or users[user] != password):
+            what = "is missing"
+            if user:
+                what = (
+                    f"is {user}, and its password is another one"
+                    if user in users
+                    else f"is {user}, who is nobody"
+                )
+            yield wrong_variable(
+                f"{load}.rest.user",
+                "all",
+                f"{what}, and {group}_users ask for a login: every request would get 401",
+                f"write a user of {group}_users and its password into {load}.rest.user and password",
+            )
+            return
 
 
 def _login(load: str, inventory: Inventory, verify: Mapping[str, Any]) -> Iterator[Finding]:

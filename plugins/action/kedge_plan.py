@@ -23,13 +23,13 @@ from kedge.evidence.secrets import merged
 from kedge.plan.difference import document as described
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
-from kedge.plan.inventory.archives import archive_files, read_archives
-from kedge.plan.inventory.certificates import look_at_certificates, look_at_own_files
+from kedge.plan.inventory.archives import archive_files, look_at_classes, read_archives
+from kedge.plan.inventory.certificates import look_at_certificates, look_at_load, look_at_own_files
 from kedge.plan.inventory.clusters import bootstrap, clusters
-from kedge.plan.inventory.loads import chosen
+from kedge.plan.inventory.loads import chosen, loads
 from kedge.plan.inventory.logins import no_kerberos
 from kedge.plan.inventory.precedence import check_precedence
-from kedge.plan.inventory.reading import prefixes, resolved, vaulted
+from kedge.plan.inventory.reading import prefixes, resolved, vaulted, without_facts
 from kedge.plan.inventory.recommendations import with_recommendations
 from kedge.plan.inventory.secrets import private, seal
 from kedge.plan.inventory.security import librdkafka
@@ -69,6 +69,8 @@ _WAY = (
     "ansible_ssh_host",
     "ansible_ssh_port",
 )
+#: Where the load runs, from which it takes relative paths.
+_ROOT = Path(__file__).resolve().parents[2]
 _CONTROL_PATH = Path("~/.ansible/cp/kedge-%C").expanduser()
 _COLORS = {"error:": "red", "warning:": "bright purple"}
 display = Display()
@@ -96,8 +98,7 @@ class ActionModule(ActionBase):
         use = self._task.args.get("archives", "ignore")
         found = None if use == "ignore" else read_archives(inventory, SERVICES, fetch=use == "need")
         plan = make_plan(inventory, archives=found, deploying=use == "need")
-        if use != "ignore":
-            plan = self._with_certificates(plan, inventory, needed=use == "need")
+        plan = self._with_files(plan, inventory, copied=use != "ignore")
         errors = [f for f in plan.findings if f.severity == "error"]
         show = boolean(self._task.args.get("show", False))
         if show:
@@ -156,18 +157,23 @@ class ActionModule(ActionBase):
             result["warnings"] = [f.line() for f in plan.findings if f.severity == "warning"]
         return result
 
-    def _with_certificates(self, plan: Plan, inventory: Inventory, *, needed: bool) -> Plan:
-        """Return a plan with what is wrong with the certificates and keys that would be copied."""
-        addresses = {host: inventory.address(host) for host in inventory.hosts}
+    def _with_files(self, plan: Plan, inventory: Inventory, *, copied: bool) -> Plan:
+        """Return a plan with what is wrong with files: the load's, and those to be ``copied``."""
         now = datetime.datetime.now(datetime.UTC)
-        seen = look_at_certificates(plan, now, addresses, self._read)
-        known = clusters(inventory)[0].items()
-        secured = {name: cluster.security for name, cluster in known if cluster.security}
-        seen += look_at_own_files(secured, now)
-        tickets = [name for name, security in secured.items() if security.tickets]
-        seen += tuple(no_kerberos(name) for name in tickets if not speaks("GSSAPI"))
-        if not needed:  # a plan can be reviewed where the certificates are not
-            seen = tuple(replace(finding, severity="warning") for finding in seen)
+        seen: tuple[Finding, ...] = ()
+        for name, load in loads(inventory).items():
+            if isinstance(load, Mapping) and isinstance(rest := load.get("rest"), Mapping):
+                ca = {"ca": str(_ROOT / rest["ca"])} if isinstance(rest.get("ca"), str) else {}
+                seen += look_at_load(plan, name, {**rest, **ca}, now, self._read)
+        if copied:
+            addresses = {host: inventory.address(host) for host in inventory.hosts}
+            seen += tuple(look_at_classes(inventory, SERVICES))
+            seen += look_at_certificates(plan, now, addresses, self._read)
+            known = clusters(inventory)[0].items()
+            secured = {name: cluster.security for name, cluster in known if cluster.security}
+            seen += look_at_own_files(secured, now)
+            tickets = [name for name, security in secured.items() if security.tickets]
+            seen += tuple(no_kerberos(name) for name in tickets if not speaks("GSSAPI"))
         return replace(plan, findings=(*plan.findings, *seen))
 
     def _read(self, path: Path) -> bytes:
@@ -192,8 +198,9 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
     groups = {name: tuple(members) for name, members in task_vars["groups"].items()}
     sources = task_vars.get("ansible_inventory_sources", ())
     findings = check_precedence(task_vars["hostvars"], sources, group_names(SERVICES), begin)
-    raw = (task_vars["hostvars"].raw_get(host) for host in hosts)
-    return Inventory(hosts, groups, findings, vaulted(raw, begin)), ways
+    raw = {host: task_vars["hostvars"].raw_get(host) for host in hosts}
+    findings += without_facts(raw, begin)
+    return Inventory(hosts, groups, findings, vaulted(raw.values(), begin)), ways
 
 
 def _beside(

@@ -11,7 +11,7 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
 from kedge.deploy.drift import going_back, hide_secrets
-from kedge.deploy.rendering import package_links, render, render_instance, secrets_of
+from kedge.deploy.rendering import host_files, package_links, render, render_instance, secrets_of
 from kedge.evidence.border.instances import staged
 from kedge.evidence.border.untrusted import UntrustedError, shown
 from kedge.evidence.printable import plain
@@ -72,11 +72,13 @@ class ActionModule(ActionBase):
         arguments = dict(self._task.args)
         unit = arguments["unit"]
         service = arguments.pop("service")
-        values = {"unit": unit, "user": arguments["owner"], **service}
+        named = {"unit": unit, "user": arguments["owner"], **service}
         units = {
-            f"{unit}@.service": render("service.j2", **values),
-            f"{unit}.target": render("service.target.j2", **values),
+            f"{unit}@.service": render("service.j2", **named),
+            f"{unit}.target": render("service.target.j2", **named),
         }
+        # Read raw: else Ansible would template the whole plan, for each host.
+        values = (task_vars or {})["hostvars"].raw_get("localhost")["plan_made"]["secrets"]["settings"]
         links = arguments.pop("links", {})
         instances = [
             {
@@ -90,11 +92,10 @@ class ActionModule(ActionBase):
                     else {}
                 ),
                 "links": links,
+                "host_files": host_files(unit, instance, values),
             }
             for instance in arguments["instances"]
         ]
-        # Read raw: else Ansible would template the whole plan, for each host.
-        values = (task_vars or {})["hostvars"].raw_get("localhost")["plan_made"]["secrets"]["settings"]
         secrets: dict[str, str] = {}
         for instance in arguments["instances"]:
             secrets |= secrets_of(unit, instance, values, self._read)

@@ -16,6 +16,8 @@ description:
     cannot read is an error with its file, line and column, and Ansible then stops by itself.
   - A playbook that computes a plan or writes a review is stopped if C(--limit) leaves localhost out. Its
     other plays would find no plan, and most of them no host; of what they read, nothing would be written.
+  - A playbook is stopped if it has a role of Kedge that takes what it deploys from the plan, and no play
+    before makes the plan.
   - A playbook of Kedge is stopped at a tag that it does not have. Ansible would do nothing for it, and end
     well.
 author: Kedge
@@ -86,6 +88,9 @@ class CallbackModule(CallbackBase):
             )
             # Of any other exception, Ansible says that the plugin failed, and older ones go on.
             raise SystemExit(1)
+        if wrong := without_plan(plays):
+            self._display.error(wrong, wrap_text=False)
+            raise SystemExit(1)
         if playbook_is_ours(playbook._file_name):
             asked = context.CLIARGS.get("tags") or ()
             if wrong := no_such_tag(Path(playbook._file_name).name, asked, tags_of(plays)):
@@ -109,6 +114,31 @@ def _needs_localhost(play: Any) -> bool:
     return any(role.get_name() == "plan" for role in play.get_roles()) or any(
         getattr(task, "action", "") == "kedge_write_review" for task in tasks
     )
+
+
+def without_plan(plays: Iterable[Any]) -> str:
+    """Return which role takes its instances from a plan that no play before makes; empty where none does."""
+    for play in plays:
+        tasks = [task for block in play.get_tasks() for task in block]
+        roles = [*play.get_roles(), *(task._role for task in tasks if task._role)]
+        names = {*(role.get_name() for role in roles), *(task.args.get("name") for task in tasks)}
+        if "plan" in names:
+            return ""
+        for role in roles:
+            name, place = role.get_name(), Path(role._role_path)
+            # Java can be named instead.
+            if place.parent == PROJECT / "roles" and name != "java" and _takes_plan(place):
+                return (
+                    f"the role {name} takes what it deploys from the plan, and no play before it makes one. "
+                    f"No host was touched. Import {PROJECT / 'deploy.yml'} (ansible.builtin.import_playbook) "
+                    "in place of the role, or have the role plan run on localhost first"
+                )
+    return ""
+
+
+def _takes_plan(role: Path) -> bool:
+    files = (role / folder / "main.yml" for folder in ("vars", "tasks"))
+    return any("plan_made" in file.read_text(encoding="utf-8") for file in files if file.is_file())
 
 
 def playbook_is_ours(path: str) -> bool:

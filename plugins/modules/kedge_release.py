@@ -18,7 +18,9 @@ options:
     type: list
     elements: dict
     required: true
-    description: "The instances; to the module name, files (path: content), links (name: target)."
+    description: >-
+      The instances; to the module name, files (path: content), links (name: target), and host_files, whose
+      contents count as the release's.
   links:
     type: dict
     default: {}
@@ -82,6 +84,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +116,9 @@ VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,3}")
 #: The host's own key of the digests that name releases, which would else tell of weak secrets in them.
 KEY: Path = ROOT / ".release-key"
 KEY_BYTES = 32
+#: The file of a release that says what files of the host held, and how much of each is read.
+HOST_FILES = ".host_files"
+STORE_BYTES = 4 * 1024 * 1024
 #: What a file takes of a disk at least.
 BLOCK = 4096
 
@@ -146,6 +152,25 @@ def filled(instance: dict[str, Any], values: dict[str, str]) -> dict[str, Any]:
     pattern = re.compile("|".join(map(re.escape, values)) or "(?!)")
     files = {path: pattern.sub(lambda m: values[m[0]], text) for path, text in instance["files"].items()}
     return {**instance, "files": files, "marked": instance["files"]}
+
+
+def with_host_files(instance: dict[str, Any], key: bytes) -> dict[str, Any]:
+    """Return an instance with digests of the files of the host that it reads, which count as its own."""
+    lines = [f"{path} {digest_of(path, key)}\n" for path in instance.get("host_files") or ()]
+    files = {**instance["files"], **({HOST_FILES: "".join(lines)} if lines else {})}
+    return {**instance, "files": files}
+
+
+def digest_of(path: str, key: bytes) -> str:
+    """Return a digest of a file, which says nothing of what it holds."""
+    try:
+        # It may belong to anybody: a pipe is not waited for.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return "no file"
+            return hmac.new(key, file.read(STORE_BYTES), hashlib.sha256).hexdigest()[:12]
+    except OSError as error:
+        return str(error.strerror)
 
 
 def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
@@ -351,7 +376,10 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
     unit = module.params["unit"]
     diffs: list[dict[str, str]] = []
     states = []
-    instances = [filled(i, module.params["secrets"]) for i in module.params["instances"]]
+    key = release_key(make=not module.check_mode)
+    instances = [
+        filled(with_host_files(i, key), module.params["secrets"]) for i in module.params["instances"]
+    ]
     if not module.check_mode and (why := lacks(module, instances)):
         module.fail_json(
             msg=f"{why}. No instance of {unit} was touched. Fix that on the host, then run deploy.yml again"

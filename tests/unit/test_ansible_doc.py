@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook import Playbook
+from ansible.plugins.loader import init_plugin_loader
+from ansible.utils.collection_loader import AnsibleCollectionConfig
+from ansible.vars.manager import VariableManager
 
+from plugins.callback.kedge_inventory import without_plan
 from tests.reference import ROOT
 
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py"))
@@ -91,3 +98,29 @@ def test_the_documentation_of_a_module_has_its_arguments(name: str, monkeypatch:
     for key, spec in asked.items():
         said = {k: options[key].get(k) for k in ("type", "elements", "choices", "default")}
         assert said == {k: spec.get(k) for k in said}, f"{name}.{key}"
+
+
+def without_plan_of(text: str, folder: Path) -> str:
+    if AnsibleCollectionConfig.collection_finder is None:
+        init_plugin_loader()
+    (folder / "site.yml").write_text(text)
+    loader = DataLoader()
+    inventory = InventoryManager(loader, sources=["localhost,"])
+    playbook = Playbook.load(str(folder / "site.yml"), VariableManager(loader, inventory), loader)
+    return without_plan(playbook.get_plays())
+
+
+@pytest.mark.parametrize("role", NAMES["role"])
+def test_the_example_of_a_role_that_is_planned_makes_the_plan_first(role: str, tmp_path: Path) -> None:
+    spec = yaml.safe_load((ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text())
+    example = yaml.safe_load(spec["argument_specs"]["main"].get("examples", "[]"))
+    plays = [one for one in example if "hosts" in one]
+    assert without_plan_of(yaml.safe_dump(plays), tmp_path) == "" if plays else True
+
+
+def test_a_role_alone_is_refused_in_a_line_that_says_what_to_import(tmp_path: Path) -> None:
+    for role in ("kafka_rest", "host_tuning", "kafka_topics"):
+        said = without_plan_of(f"[{{hosts: all, roles: [java, {role}]}}]", tmp_path)
+        assert said.startswith(f"the role {role} takes what it deploys from the plan")
+        assert "deploy.yml (ansible.builtin.import_playbook)" in said
+    assert without_plan_of("[{hosts: all, roles: [java]}]", tmp_path) == ""

@@ -108,6 +108,37 @@ def test_what_clients_notice_of_a_proxy(
     assert notices(new, "kafka-rest", [one], balanced=balanced) == []
 
 
+STRIMZI = {"kafka_rest_distribution": "strimzi", "kafka_rest_version": "0.33.1"}
+
+
+def reached(servers: str) -> dict[str, Any]:
+    return {"kafka_clusters": {"leaf": {**CLUSTERS["leaf"], "bootstrap_servers": servers}}}
+
+
+@pytest.mark.parametrize("software", [{}, STRIMZI])
+@pytest.mark.parametrize(
+    ("before", "after", "names"),
+    [
+        ({}, {"kafka_rest_cluster": "agg"}, ["cluster"]),
+        (reached("a:9092,b:9092"), reached("b:9092,c:9092"), []),
+        (reached("a:9092"), reached("a:9093"), []),
+        (reached("[fd00::1]:9092"), reached("[fd00::2]:9092"), ["cluster"]),
+    ],
+)
+def test_proxies_that_move_to_another_cluster_are_noticed(
+    software: dict[str, Any], before: dict[str, Any], after: dict[str, Any], names: list[str]
+) -> None:
+    was, is_ = (instance("kafka_rest", "rest1", **software, **given) for given in (before, after))
+    old, new = (render_instance("kafka-rest", one) for one in (was, is_))
+    diff = [
+        {"before": old[path], "after": new[path], "before_header": f"/etc/kafka-rest/8082/{path}"}
+        for path in new
+        if old[path] != new[path]
+    ]
+    answer = {"instances": [{"current": "1", "in_force": sorted(old)}], "diff": diff}
+    assert [n.name for n in notices(answer, "kafka-rest", [is_], balanced=True)] == names
+
+
 def broker(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Which notices a change of the variables of cluster leaf's brokers has at leaf1."""
     was, is_ = (of_leaf1(**given) for given in (before, after))

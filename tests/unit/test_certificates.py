@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from kedge.plan.inventory.certificates import look_at_certificates
+from kedge.plan.inventory.certificates import look_at_certificates, look_at_load
 from kedge.plan.plan import Plan, PlannedInstance
 from kedge.plan.settings import Setting
 from kedge.services.planning import make_plan
@@ -247,3 +247,30 @@ def test_a_balancers_certificate_is_held_against_the_address_that_clients_use(tm
                     strict=True))  # fmt: skip
     variables = {"rest_balancer_tls": pair, "rest_balancer_address": "vip"}
     assert of_certificates(behind_balancers(tmp_path, "8.3.1", common=variables)) == []
+
+
+def test_a_load_trusts_the_authority_of_what_it_goes_to(tmp_path: Path) -> None:
+    ca, _ = make_pair(tmp_path, "ca")
+    other, _ = make_pair(tmp_path, "other")
+    old, _ = make_pair(tmp_path, "old", days=-1)
+    pair = dict(zip(("certificate", "key"), map(str, make_pair(tmp_path, "lb", signer=ca)), strict=True))
+    plan = behind_balancers(tmp_path, "8.3.1", common={"rest_balancer_tls": pair})
+
+    def told_of(load: dict[str, Any]) -> list[tuple[str, str, str]]:
+        return [(f.severity, f.where, f.message) for f in look_at_load(plan, "verify", load, NOW)]
+
+    def said(message: str) -> list[tuple[str, str, str]]:
+        return [("error", "all: verify.rest.ca", message)]
+
+    lb, own = f"certificate {pair['certificate']} is not", f"certificate {tmp_path / 'rest1.pem'} is not"
+    nobody = "signed by a CA that this machine trusts by itself"
+    assert told_of({}) == [*said(f"{lb} {nobody}"), *said(f"{own} {nobody}")]
+    assert told_of({"consumers": 0, "ca": str(ca)}) == []
+    assert told_of({"ca": str(ca)}) == said(f"{own} signed by the CA in {ca}")
+    assert told_of({"consumers": 0, "ca": str(other)}) == said(f"{lb} signed by the CA in {other}")
+    assert told_of({"ca": str(old)}) == said(f"certificate {old} expired on 2026-05-31")
+    missing = tmp_path / "none.pem"
+    assert told_of({"ca": str(missing)}) == said(
+        f"certificate {missing} cannot be read: No such file or directory"
+    )
+    assert told_of({"url": "https://elsewhere"}) == []

@@ -407,3 +407,11 @@ def test_hosts_that_make_load_never_get_the_key_of_kedges_own_clients(
     lines = [f.message for f in found if "verify.client" in f.message]
     assert [line.startswith(said) for line in lines if said] == ([True] if said else []), lines
     assert bool(lines) is bool(said), lines
+
+
+def test_stores_that_nobody_looks_into_are_a_note() -> None:
+    own = {"ssl.keystore.location": "/srv/a.jks", "client.ssl.truststore.location": "/srv/b.pem"}
+    own |= {"client.ssl.truststore.type": "PEM"}
+    plan = make_plan(rest(2, settings=own))
+    (note,) = [f for f in plan.findings if f.rule == "client.stores"]
+    assert (note.severity, note.message.partition(" ")[0]) == ("note", "ssl.keystore.location")

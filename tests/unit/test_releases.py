@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from ansible.module_utils import atomic_files, releases
 
+from kedge.deploy.rendering import host_files
 from plugins.action import kedge_release as staging
 from plugins.module_utils import service_control
 from plugins.modules import kedge_release
@@ -254,6 +256,41 @@ def test_a_key_that_was_cut_is_made_anew(staged: Staged, cut: bytes) -> None:
     kedge_release.KEY.write_bytes(cut)
     assert kedge_release.release_key(make=False) == b""
     assert len(kedge_release.release_key(make=True)) == 32
+
+
+def test_other_contents_of_a_store_that_an_instance_reads_are_another_release(
+    staged: Staged, tmp_path: Path
+) -> None:
+    store = tmp_path / "rest1.jks"
+
+    def named() -> str:
+        instance = {"name": "8082", "files": {"a": "b\n"}, "links": {}, "host_files": [str(store)]}
+        key = kedge_release.release_key(make=True)
+        whole = kedge_release.with_host_files(instance, key)
+        assert b"planted" not in json.dumps(whole).encode()
+        return str(kedge_release.release_id(whole, key))
+
+    missing = named()
+    store.write_bytes(b"planted\xff")
+    first = named()
+    assert first == named()
+    store.write_bytes(b"planted\xfe")
+    assert len({missing, first, named()}) == 3
+    store.unlink()
+    os.mkfifo(store)
+    named()  # nobody writes into it
+
+
+def test_stores_and_keytabs_that_nobody_brings_are_the_hosts() -> None:
+    settings = [
+        ("ssl.keystore.location", "/srv/rest1.jks"),
+        ("client.ssl.truststore.location", "/etc/kafka-rest/8082/cluster-ca.pem"),
+        ("client.ssl.keystore.location", "${file:/x:y}"),
+        ("client.sasl.jaas.config", "<secret 1>"),
+    ]
+    instance = {"name": "8082", "settings": [{"key": k, "value": v} for k, v in settings]}
+    jaas = {"<secret 1>": 'Krb5LoginModule required keyTab="/srv/rest.keytab" principal="rest";'}
+    assert host_files("kafka-rest", instance, jaas) == ["/srv/rest.keytab", "/srv/rest1.jks"]
 
 
 def test_another_value_is_another_release(staged: Staged) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import tarfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
-from kedge.plan.inventory.archives import read_archives
+from kedge.plan.inventory.archives import look_at_classes, read_archives
 from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.text import text
 from kedge.services.planning import make_plan
@@ -161,6 +163,33 @@ def test_an_address_without_its_scheme_is_completed() -> None:
     assert [e.fix for e in verified(through("balancer:8080"))] == ["write http://balancer:8080"]
     for url in ("https://lb/proxies", "http://[::1]:8080/", "http://rest.example.net"):
         assert not verified(through(url))
+
+
+USERS = {"app": "a-good-secret"}
+
+
+@pytest.mark.parametrize(
+    ("login", "said"),
+    [
+        ({}, "is missing, and rest_balancer_users ask for a login"),
+        ({"user": "nobody", "password": "hidden-one"}, "is nobody, who is nobody, and rest_balancer_users"),
+        ({"user": "app", "password": "hidden-one"}, "is app, and its password is another one, and rest_bal"),
+        ({"user": "app", "password": "a-good-secret"}, ""),
+    ],
+)
+def test_a_login_that_the_balancer_or_the_proxies_refuse_is_an_error(
+    login: dict[str, str], said: str
+) -> None:
+    load = VERIFY | {"rest": {k: v for k, v in VERIFY["rest"].items() if k != "url"} | login}
+    common = {"verify": load, "kafka_topics": TOPICS, "rest_balancer_users": USERS}
+    found = errors(rest(1, common=common, groups={"rest_balancer": ("lb1",)}, users=USERS))
+    assert [e.where for e in found] == ["all: verify.rest.user"] * bool(said)
+    assert all(said in e.message and "hidden" not in e.message + e.fix for e in found)
+    # Straight to a proxy; what stands elsewhere may have logins of its own.
+    for url, many in (("http://rest1:8082", bool(said)), ("http://elsewhere:8082", False)):
+        straight = VERIFY | through(url, **login)
+        found = errors(rest(1, common={"verify": straight, "kafka_topics": TOPICS}, users=USERS))
+        assert [e.where for e in found] == ["all: verify.rest.user"] * many
 
 
 def test_a_throughput_that_is_asked_for_and_not_sent_is_a_warning() -> None:
@@ -378,3 +407,27 @@ def test_own_values_that_nothing_could_take_are_found(
 
 def test_a_name_that_is_nearly_one_of_kafkas_does_not_take_the_application_out_of_the_plan() -> None:
     assert "streams_app" in make_plan(streams(1, environment={"KAFKA_HEAP_OPT": "-Xmx1g"})).services["st1"]
+
+
+def test_a_class_that_no_jar_of_the_archive_has_is_an_error(tmp_path: Path) -> None:
+    jar = tmp_path / "proxy.jar"
+    with zipfile.ZipFile(jar, "w") as packed:
+        packed.writestr("io/example/Known$Inner.class", "")
+        packed.writestr("io/example/Reporter.class", "")
+    archive = tmp_path / "proxy.tar.gz"
+    with tarfile.open(archive, "w:gz") as whole:
+        whole.add(jar, "proxy/share/java/proxy.jar")
+
+    def told(path: Path = archive, **settings: str) -> list[tuple[str, str]]:
+        own = {key.replace("_", "."): value for key, value in settings.items()}
+        found = look_at_classes(rest(1, archive=str(path), settings=own), SERVICES)
+        return [(f.severity, f.where) for f in found]
+
+    lacking = "io.example.Known$Inner, io.example.Interceptor"
+    assert told(producer_interceptor_classes=lacking, id="io.example.Other") == [
+        ("error", "rest1: kafka_rest_settings.producer.interceptor.classes")
+    ]
+    assert told(metric_reporters="io.example.Reporter", client_key_serializer="java.lang.Object") == []
+    # What is not here, and what may bring its own, is not looked at.
+    assert told(tmp_path / "none", producer_interceptor_classes=lacking) == []
+    assert told(producer_interceptor_classes=lacking, CLASSPATH="/opt/mine.jar") == []

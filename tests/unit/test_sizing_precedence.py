@@ -12,6 +12,7 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
+from kedge.plan.inventory import reading
 from kedge.plan.inventory.precedence import check_precedence
 from kedge.plan.inventory.reading import prefixes, read_inventory
 from kedge.plan.inventory.yaml_files import InventoryError
@@ -58,6 +59,58 @@ def test_so_are_those_of_the_inventorys_own_file(tmp_path: Path) -> None:
     assert ambiguous(tmp_path, {}, hosts) == [
         ("h1: host_cores", "the groups kafka_rest and mirror_maker give host_cores")
     ]
+
+
+def test_keys_that_another_mapping_hides_are_named_in_a_note(tmp_path: Path) -> None:
+    files = {
+        "group_vars/kafka_rest.yml": "kafka_rest_settings: {a: 1, b: 2, c: 3}\nkafka_rest_workload: {readers: 1}",
+        "host_vars/h1.yml": "kafka_rest_settings: {a: 4}\nmy_settings: {a: 1}",
+        "host_vars/h2.yml": "kafka_rest_workload: '{{ mine }}'\nmine: {consumers: 3}",
+        "group_vars/east.yml": "my_settings: {b: 1}",
+    }
+    ambiguous(tmp_path, files)
+    (note,) = [f for f in read_inventory(tmp_path, SERVICES).source_findings if f.rule == "inventory.hidden"]
+    assert (note.severity, note.where) == ("note", "h1: kafka_rest_settings")
+    assert note.message == (
+        "kafka_rest_settings of the host replaces that of the group kafka_rest as a whole: b, c of it do not count"
+    )
+    # An extra variable goes before both.
+    given = read_inventory(tmp_path, SERVICES, ['{"kafka_rest_settings": {}}'])
+    assert not [f for f in given.source_findings if f.rule == "inventory.hidden"]
+
+
+def test_facts_that_a_plan_has_not_are_named(tmp_path: Path) -> None:
+    files = {
+        "group_vars/kafka_rest.yml": """
+            host_cores: "{{ cores }}"
+            cores: "{{ ansible_facts.processor_vcpus | default(4) }}"
+            java_version: "{{ ansible_host }}"
+        """,
+        "host_vars/h1.yml": "ansible_host: 10.0.0.1",
+        "host_vars/h2.yml": "{host_cores: 8, ansible_host: 10.0.0.2}",
+    }
+    ambiguous(tmp_path, files, HOSTS.replace(", vars: {host_cores: 16}", ""))
+    inventory = read_inventory(tmp_path, SERVICES)
+    assert [(f.severity, f.where) for f in inventory.source_findings if f.rule == "inventory.facts"] == [
+        ("warning", "h1: host_cores")
+    ]
+    assert inventory.hosts["h1"]["host_cores"] == 4
+    gathered = {"ansible_facts": {"processor_vcpus": 8}, "host_cores": "{{ ansible_facts.processor_vcpus }}"}
+    assert reading.without_facts({"h1": gathered}, ("host_",)) == ()
+
+
+def test_variables_beside_the_playbooks_count_as_they_do_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone, elsewhere = tmp_path / "clone", tmp_path / "elsewhere"
+    for folder, cores in ((clone, 3), (elsewhere, 5)):
+        (folder / "group_vars").mkdir(parents=True)
+        (folder / "group_vars" / "all.yml").write_text(f"host_cores: {cores}")
+    (clone / "plan.yml").touch()
+    (tmp_path / "hosts.yml").write_text("all: {hosts: {h1: }}")
+    monkeypatch.setattr(reading, "_CLONE", clone)
+    monkeypatch.chdir(elsewhere)
+    assert read_inventory(tmp_path / "hosts.yml", SERVICES).hosts["h1"]["host_cores"] == 3
 
 
 def vault(secret: str) -> str:

@@ -11,6 +11,7 @@ from kedge.plan.jvm_flags import REST_G1, maximum_heap_mib
 from kedge.services.planning import make_plan
 from tests.rest_inventories import heap_mib, of_rule, planned, rest
 
+STRIMZI = {"distribution": "strimzi", "version": "0.33.1"}
 DOCUMENTED = {"advice": "documented"}
 
 
@@ -460,3 +461,35 @@ def test_the_balancer_waits_for_the_one_of_its_instances_that_waits_longest() ->
     inventory.hosts["rest2"]["kafka_rest_settings"] = {"producer.delivery.timeout.ms": 90_000}
     (balancer,) = make_plan(inventory).services["lb1"]["rest_balancer"]
     assert balancer.value("timeout server") == "130s"
+
+
+@pytest.mark.parametrize(
+    ("settings", "role", "said"),
+    [
+        (
+            {"listeners": "https://0.0.0.0:8082"},
+            {"instances_per_host": 2},
+            "look for this instance at port 8083",
+        ),
+        ({"listeners": "http://0.0.0.0:9082"}, {}, "look for this instance at port 8082"),
+        (
+            {"listeners": "http://0.0.0.0:8082,http://0.0.0.0:9082"},
+            {"instances_per_host": 2},
+            "for each of the 2",
+        ),
+        ({"listeners": "nonsense:port"}, {}, "look for this instance at port 8082"),
+        ({"listeners": "https://0.0.0.0:8082"}, {}, "kafka_rest_tls is not set"),
+        ({"listeners": "http://127.0.0.1:8082"}, {}, "which no other host reaches"),
+        ({"listeners": "http://rest1:8082,http://rest1:9082"}, {}, ""),
+        ({"listeners": "http://[::]:9090"}, {"first_port": 9090}, ""),
+        ({"http.port": 9082}, STRIMZI, "look for this instance at port 8082"),
+        ({"http.host": "localhost"}, STRIMZI, "which no other host reaches"),
+    ],
+)
+def test_listeners_of_ones_own_are_held_against_what_looks_for_them(
+    settings: dict[str, Any], role: dict[str, Any], said: str
+) -> None:
+    plan = make_plan(rest(**({"instances_per_host": 1} | role), settings=settings))
+    found = of_rule(plan, "rest.listeners", "error")
+    assert bool(found) == bool(said)
+    assert all(said in one.message for one in found[-1:])

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import re
 import shutil
+import tarfile
 import urllib.request
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +23,9 @@ from kedge.plan.service import Service
 _PLACEHOLDER: Final = "0" * 64
 _ALGORITHM: Final = "sha256:"
 _DOWNLOAD_TIMEOUT_S: Final = 60
+#: Keys that name classes, and a class as they name it; Java has its own in any case.
+_CLASS_KEY: Final = re.compile(r"\b(class|classes|reporters|(de)?serializer)$")
+_CLASS: Final = re.compile(r"(?!javax?[.]|sun[.]|com[.]sun[.])([a-z_]\w*[.]){2,}[A-Z][\w$]*")
 
 
 def archives(inventory: Inventory, services: Iterable[Service]) -> dict[str, str]:
@@ -139,6 +146,47 @@ def check_archives(
                 "fetch the archive again and compare it with what its publisher says; correct the checksum "
                 "only then",
             )
+
+
+def look_at_classes(inventory: Inventory, services: Sequence[Service]) -> Iterator[Finding]:
+    """Find classes that settings name and that no jar of the archive has, where the archive is here.
+
+    With a CLASSPATH of one's own, classes may come from anywhere.
+    """
+    files, known = archive_files(inventory, services), dict[Path, frozenset[str]]()
+    for service in services:
+        for one in _named(inventory, [service]):
+            name = f"{service.name}_settings"
+            own = inventory.hosts[one.host].get(name)
+            if not isinstance(own, Mapping) or "CLASSPATH" in own:
+                continue
+            for key, value in own.items():
+                words = str(value).replace(",", " ").split() if _CLASS_KEY.search(str(key)) else []
+                if not (wanted := [word for word in words if _CLASS.fullmatch(word)]):
+                    continue
+                file = files[one.path]
+                has = known[file] if file in known else known.setdefault(file, _classes(file))
+                for missing in [word for word in wanted if has and word not in has]:
+                    yield one.finding(
+                        "error",
+                        f"{name}.{key}",
+                        f"{name}.{key} names {missing}, which no jar of {one.path} has: "
+                        "the instance would not start",
+                        f"take it out, name its jar as CLASSPATH in {name}, or take an archive that has it",
+                    )
+
+
+def _classes(archive: Path) -> frozenset[str]:
+    """Return the classes in the jars of an archive; none where it is not here or no tar archive."""
+    found: set[str] = set()
+    try:
+        with tarfile.open(archive, "r|*") as packed:
+            for member in packed:
+                if member.isfile() and member.name.endswith(".jar") and (jar := packed.extractfile(member)):
+                    found |= set(zipfile.ZipFile(io.BytesIO(jar.read())).namelist())
+    except (OSError, tarfile.TarError, zipfile.BadZipFile):
+        return frozenset()
+    return frozenset(one.removesuffix(".class").replace("/", ".") for one in found if one.endswith(".class"))
 
 
 @dataclass(frozen=True)

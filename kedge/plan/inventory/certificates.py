@@ -6,7 +6,9 @@ import contextlib
 import datetime
 import ipaddress
 import itertools
+import ssl
 import stat
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -89,6 +91,29 @@ def look_at_own_files(
     return tuple(found)
 
 
+def look_at_load(
+    plan: Plan, load: str, rest: Mapping[str, object], now: datetime.datetime, read: _Read = Path.read_bytes
+) -> tuple[Finding, ...]:
+    """Return what keeps the REST load (``load`` is its variable) from the plan's listeners with TLS.
+
+    It goes to the balancers, and on to instances that send consumers to themselves.
+    """
+    where, ca = f"all: {load}.rest.ca", rest.get("ca")
+    authority = Path(ca) if isinstance(ca, str) else None
+    found = list(_look(where, {"certificate": authority}, now, Path.read_bytes)) if authority else []
+    planned = [of for services in plan.services.values() for each in services.values() for of in each]
+    balancers = {name for one in planned if (name := _asked_for(one))}
+    if rest.get("url") or not balancers or found:
+        return tuple(found)
+    for instance in planned:
+        sent = instance.value("host.name") or urlsplit(instance.value("advertised.listeners")).hostname
+        if _asked_for(instance) or (rest.get("consumers") != 0 and sent and sent not in balancers):
+            for setting in instance.settings:
+                if setting.copied and setting.key == "certificate" and setting.file.endswith("/listener.pem"):
+                    found += _signed(where, Path(setting.value), authority, now, read)
+    return tuple(dict.fromkeys(found))  # balancers may share one
+
+
 def _private(where: str, what: str, path: Path) -> Iterator[Finding]:
     """Find a file that is there, and not for its owner alone."""
     with contextlib.suppress(OSError):
@@ -130,21 +155,35 @@ def _of_instance(
 
 
 def _signed(
-    where: str, path: Path, authority: Path, now: datetime.datetime, read: _Read
+    where: str, path: Path, authority: Path | None, now: datetime.datetime, read: _Read
 ) -> Iterator[Finding]:
-    """Find a certificate that no client would take, because it trusts another CA."""
-    chain, authorities = _certificates(path, read), _certificates(authority, read)
+    """Find a certificate that no client would take: it trusts another CA, or without one this machine's."""
+    chain = _certificates(path, read)
+    authorities = [
+        one for file in ([authority] if authority else _of_machine()) for one in _certificates(file, read)
+    ]
     # Where none is valid, that is the finding.
     trusted = [one for one in authorities if _valid(one, now)] or authorities
-    if not chain or not trusted:
+    if not chain or (authority and not trusted):
         return  # what cannot be read has a finding of its own
     whole = all(_issued(one, by) for one, by in itertools.pairwise(chain))
     if not whole or not (chain[-1] in trusted or any(_issued(chain[-1], by) for by in trusted)):
         yield _error(
             where,
-            f"certificate {path} is not signed by the CA in {authority}",
+            f"certificate {path} is not signed by "
+            + (f"the CA in {authority}" if authority else "a CA that this machine trusts by itself"),
             "name the CA that signed it, and put what is between them after the certificate",
         )
+
+
+def _of_machine() -> list[Path]:
+    """Return the files that clients without a CA of their own trust."""
+    paths = ssl.get_default_verify_paths()
+    folder = Path(paths.capath or "/nonexistent")
+    return [
+        *([Path(paths.cafile)] if paths.cafile else []),
+        *(one for one in folder.glob("*") if one.is_file()),
+    ]
 
 
 def _issued(certificate: x509.Certificate, by: x509.Certificate) -> bool:
@@ -244,10 +283,12 @@ def _covers(names: Sequence[str], address: str) -> bool:
 
 
 def _certificates(path: Path, read: _Read) -> list[x509.Certificate]:
-    try:
-        return x509.load_pem_x509_certificates(read(path))
-    except (OSError, ValueError):
-        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some authorities of a distribution have serial numbers of 0
+        try:
+            return x509.load_pem_x509_certificates(read(path))
+        except (OSError, ValueError):
+            return []
 
 
 def _look(where: str, parts: Mapping[str, Path], now: datetime.datetime, read: _Read) -> Iterable[Finding]:

@@ -137,6 +137,27 @@ def check_mechanisms(inventory: Inventory, services: Iterable[Service]) -> Itera
     yield from found.values()
 
 
+def check_stores(inventory: Inventory, services: Iterable[Service]) -> Iterator[Finding]:
+    """Note stores of keys that own settings name: what is in them, no plan can see."""
+    found: dict[tuple[str, str], Finding] = {}
+    for service in services:
+        for host in service.hosts(inventory):
+            for variable, _, own in _own_settings(service.name, inventory.hosts[host]):
+                for key in map(str, own):
+                    kind = str(own.get(key.replace(".location", ".type"), "JKS")).upper()
+                    if key.endswith(("keystore.location", "truststore.location")) and kind != "PEM":
+                        found[variable, key] = Finding(
+                            "note",
+                            "client.stores",
+                            f"{host}: {variable}",
+                            f"{key} is a store of the host's: nobody looks at when its certificates "
+                            "expire. With other contents, the next deploy restarts what reads it",
+                            "have the plan bring PEM files, which it checks (docs/rest_security.md, "
+                            "Certificates)",
+                        )
+    yield from found.values()
+
+
 def _own_settings(service: str, variables: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Yield the own settings of a service's clients: the variable, its cluster, and what it holds."""
     own = variables.get(f"{service}_settings")

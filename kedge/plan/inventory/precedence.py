@@ -107,8 +107,11 @@ def _ambiguous(hostvars: Any, sources: Sequence[str], prefixes: tuple[str, ...])
             for layer in (0, 1)
             for doubt in _differing([(g.depth, g.priority, g.name, layers[g.name][layer]) for g in groups])
         ]
+        beside = get_vars_from_inventory_sources(loader, list(sources), [host], "task")
+        levels = [(f"group {g.name}", layers[g.name][layer]) for layer in (0, 1) for g in groups]
+        hiding = list(_hiding([*levels, ("host", host.vars), ("host", beside)], prefixes))
         # It costs milliseconds a host, and few hosts need it.
-        taken: Mapping[str, Any] = hostvars.raw_get(host.name) if doubtful else {}
+        taken: Mapping[str, Any] = hostvars.raw_get(host.name) if doubtful or hiding else {}
         for name, first, last, value in doubtful:
             # else something that goes before groups says it
             if name in taken and _alike(taken[name], value) is True:
@@ -121,7 +124,37 @@ def _ambiguous(hostvars: Any, sources: Sequence[str], prefixes: tuple[str, ...])
                     f"set it for the host (host_vars/{host.name}), in one of the groups alone, or give the "
                     "group that counts a higher ansible_group_priority beside its hosts",
                 )
+        for name, by, of, value, keys in hiding:
+            if (host.name, name) not in found and _alike(taken[name], value) is True:
+                found[host.name, name] = Finding(
+                    "note",
+                    "inventory.hidden",
+                    f"{host.name}: {name}",
+                    f"{name} of the {by} replaces that of the {of} as a whole: {', '.join(keys)} of it "
+                    f"{'do' if len(keys) > 1 else 'does'} not count",
+                    f"write {'them' if len(keys) > 1 else 'it'} there as well, if meant for this host too",
+                )
     return tuple(found.values())
+
+
+def _hiding(
+    levels: Sequence[tuple[str, Mapping[str, Any]]], prefixes: tuple[str, ...]
+) -> Iterator[tuple[str, str, str, Any, list[str]]]:
+    """Yield each mapping that hides keys of another: its name, whose it is, the other's, its value, the keys.
+
+    ``levels`` are variables with whose they are, in the order in which they count.
+    """
+    seen: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    for whose, given in levels:
+        for name, value in given.items():
+            if name.startswith(prefixes):
+                # A template may well hold the other's keys.
+                seen.setdefault(name, []).append((whose, value if isinstance(value, Mapping) else {}))
+    for name, (*hidden, (by, value)) in seen.items():
+        for of, other in reversed(hidden):
+            if of != by and value and (keys := [str(key) for key in other if key not in value]):
+                yield name, by, of, value, keys
+                break
 
 
 def _differing(levels: list[tuple[int, int, str, Mapping[str, Any]]]) -> Iterator[tuple[str, str, str, Any]]:

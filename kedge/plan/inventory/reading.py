@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.precedence import check_precedence
 from kedge.plan.inventory.yaml_files import (
@@ -38,6 +39,12 @@ _SHARED: Final = (
     "recommended",
     "service_levels",
     "verify",
+)
+_CLONE: Final = Path(__file__).resolve().parents[3]
+#: Facts of a host, as templates name them.
+_FACTS: Final = re.compile(
+    r"\bansible_(facts|memtotal_mb|memory_mb|processor\w*|distribution\w*|os_family|hostname|fqdn|nodename"
+    r"|default_ipv[46]|all_ipv[46]_addresses|interfaces|mounts|devices)\b"
 )
 #: How a file that is encrypted as a whole begins.
 _VAULT: Final = b"$ANSIBLE_VAULT"
@@ -85,6 +92,9 @@ def read_inventory(
         if AnsibleCollectionConfig.collection_finder is None:
             init_plugin_loader()
         loader = DataLoader()
+        # As for Kedge's playbooks: variables beside them count, and lookups begin there.
+        if (_CLONE / "plan.yml").is_file():
+            loader.set_basedir(str(_CLONE))
         loader.set_vault_secrets(list(passwords := vault_passwords()))
         try:
             manager = InventoryManager(loader, sources=sources)
@@ -113,8 +123,12 @@ def read_inventory(
     if not hosts:
         message = f"{path}: the inventory has no host; add hosts to the groups kafka_rest, mirror_maker, ..."
         raise InventoryError(message)
-    findings = check_precedence(hostvars, sources, group_names(services), begin)
-    return Inventory(hosts, groups, findings, vaulted(map(hostvars.raw_get, hosts), begin))
+    raw = {host: hostvars.raw_get(host) for host in hosts}
+    findings = (
+        *check_precedence(hostvars, sources, group_names(services), begin),
+        *without_facts(raw, begin),
+    )
+    return Inventory(hosts, groups, findings, vaulted(raw.values(), begin))
 
 
 def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:
@@ -218,6 +232,33 @@ def vaulted(hosts: Iterable[Mapping[str, Any]], begin: tuple[str, ...]) -> froze
                 if files[place]:
                     found.add(str(leaf))
     return frozenset(found)
+
+
+def without_facts(hosts: Mapping[str, Mapping[str, Any]], begin: tuple[str, ...]) -> tuple[Finding, ...]:
+    """Return a warning for each raw variable that asks for facts of a host of which there are none.
+
+    It had a default, or it would have stopped the plan. It may ask by way of other variables.
+    """
+
+    def asks(name: str, raw: Mapping[str, Any], seen: set[str]) -> bool:
+        seen.add(name)
+        text = " ".join(one for one in _leaves(raw[name]) if isinstance(one, str) and "{{" in one)
+        others = raw.keys() & set(re.findall(r"\w+", text)) - seen if text else ()
+        return bool(_FACTS.search(text)) or any(asks(other, raw, seen) for other in others)
+
+    return tuple(
+        Finding(
+            "warning",
+            "inventory.facts",
+            f"{host}: {name}",
+            f"{name} asks for facts of the host, and a plan has none: its default counts",
+            "write the value itself; a deploy holds memory and cores against those of the host",
+        )
+        for host, raw in hosts.items()
+        if not raw.get("ansible_facts")
+        for name in raw
+        if name.startswith(begin) and asks(name, raw, set())
+    )
 
 
 def _leaves(value: Any) -> Iterator[Any]:

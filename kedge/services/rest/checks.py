@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
+from urllib.parse import urlsplit
 
 from kedge.evidence.nearest import nearest
+from kedge.plan.findings import WITH_INVENTORY
 from kedge.plan.settings import KIB, MIB, Sheet
 from kedge.plan.values import int_or_none
 from kedge.services.clients.fetches import Fetches
 from kedge.services.host.facts import HostFacts
 from kedge.services.rest.consumers import PAUSE_MS, SHORT_PAUSE_MS
-from kedge.services.rest.distribution import Distribution
+from kedge.services.rest.distribution import Distribution, RestProcess
 from kedge.services.rest.distributions import DISTRIBUTIONS
 from kedge.services.rest.keys import check_rest_keys
 from kedge.services.rest.source_names import GUIDE, MEASURED
@@ -41,6 +44,8 @@ _LINK_MBIT: Final = 1000  # the guide, Network: 1 GbE
 _LARGE_BYTES: Final = 100 * KIB
 _LARGEST_BYTES: Final = 2 * MIB
 _MAX_REQUEST_BYTES: Final = MIB  # max.request.size of a producer
+#: Where a process can be reached from its own host alone.
+_LOOPBACK: Final = re.compile(r"localhost|127[.].*|::1")
 
 
 def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRest) -> None:
@@ -211,3 +216,53 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
             "let clients send about 100 records in a request",
             variable="kafka_rest_workload.records_per_request",
         )
+
+
+def check_listeners(sheet: Sheet, process: RestProcess) -> None:
+    """Find own listeners at which balancers, probes and clients do not look for the instance."""
+    own = {s.key: s.value for s in sheet.settings if s.by == "person"}
+    if sheet.reader is not WITH_INVENTORY:
+        return
+    for key in ("port", "http.port"):
+        if key in own and int_or_none(own[key]) != process.port:
+            _elsewhere(sheet, process, key, own[key])
+    hosts = [own["http.host"]] if "http.host" in own else []
+    if "listeners" in own:
+        try:
+            urls = [urlsplit(one.strip()) for one in own["listeners"].split(",")]
+            ports = [url.port for url in urls]
+        except ValueError:
+            urls, ports = [], []
+        here = [url for url, port in zip(urls, ports, strict=True) if port == process.port]
+        if not here or (len(ports) > 1 and process.instances > 1):
+            _elsewhere(sheet, process, "listeners", own["listeners"])
+        elif (scheme := here[0].scheme) in ("http", "https") and scheme != process.scheme:
+            sheet.error(
+                "rest.listeners",
+                f"listeners is {own['listeners']}, and kafka_rest_tls is "
+                f"{'set' if process.variables.tls else 'not set'}: balancers, probes and clients would speak "
+                f"{process.scheme} to the instance",
+                "take listeners out, and " + ("set" if scheme == "https" else "take out") + " kafka_rest_tls",
+                "listeners",
+            )
+        hosts += [url.hostname or "" for url in here]
+    for host in hosts:
+        if _LOOPBACK.fullmatch(host) and not _LOOPBACK.fullmatch(process.address):
+            key = "http.host" if "http.host" in own else "listeners"
+            sheet.error(
+                "rest.listeners",
+                f"{key} is {own[key]}, which no other host reaches",
+                f"take {key} out, or name 0.0.0.0",
+                key,
+            )
+
+
+def _elsewhere(sheet: Sheet, process: RestProcess, key: str, value: str) -> None:
+    many = f" for each of the {process.instances} instances of the host" if process.instances > 1 else ""
+    sheet.error(
+        "rest.listeners",
+        f"{key} is {value}{many}, and balancers, probes and clients look for this instance at port "
+        f"{process.port}",
+        f"take {key} out, and set kafka_rest_first_port",
+        key,
+    )

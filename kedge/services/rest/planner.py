@@ -19,7 +19,13 @@ from kedge.services.clients.fetches import fetches_of
 from kedge.services.clients.group_protocol import coordinator, stall_s
 from kedge.services.host.facts import HostFacts, host_facts
 from kedge.services.host.java import DEFAULT_JAVA, release_of
-from kedge.services.rest.checks import check_bootstrap, check_record, check_settings, check_workload
+from kedge.services.rest.checks import (
+    check_bootstrap,
+    check_listeners,
+    check_record,
+    check_settings,
+    check_workload,
+)
 from kedge.services.rest.clients import check_clients
 from kedge.services.rest.consumers import CONSUMER_PREFIXES
 from kedge.services.rest.distribution import SERVICE, Distribution, RestProcess
@@ -87,6 +93,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
             where, own = f"{host} {SERVICE}@{process.port}", variables.settings
             sheet = Sheet(where, advice, own, f"{SERVICE}_settings", inventory.reader)
             distribution.plan(sheet, process)
+            check_listeners(sheet, process)
             findings += sheet.findings
             software = distribution.deployed(host, number, variables)
             instances.append(PlannedInstance(str(process.port), sheet.by_file(), process.port, software))
