@@ -6,8 +6,9 @@ import gc
 import ipaddress
 import os
 import re
+import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,21 @@ def umask() -> Iterator[None]:
     os.umask(before)
     yield
     os.umask(before)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts a small file system."""
+    if os.geteuid() != 0:
+        pytest.skip("root alone mounts a file system")
+    place = tmp_path / "small"
+    place.mkdir()
+
+    def mounted(options: str) -> Path:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "small", place], check=False)
+        if done.returncode:
+            pytest.skip("no file system can be mounted here")
+        return place
+
+    yield mounted
+    subprocess.run(["umount", place], check=False)

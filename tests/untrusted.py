@@ -8,8 +8,10 @@ both against the code: what is new has to be put here, and is then thrown at.
 from __future__ import annotations
 
 import ast
+import importlib
 import io
 import json
+import pkgutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +32,10 @@ from verify.load.board import WIDTH
 from verify.load.rest_producers import read_answer
 from verify.measure import utilization
 from verify.watch.host_watcher import rows
+
+# Sources are called by the names of their modules, whoever has imported them.
+for _module in pkgutil.iter_modules(border.__path__, f"{border.__name__}."):
+    importlib.import_module(_module.name)
 
 PACKAGES: Final = ("kedge/evidence", "kedge/deploy", "kedge/trials", "verify", "plugins", "spark_checks")
 ROOT: Final = Path(__file__).resolve().parents[1]

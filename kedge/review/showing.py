@@ -189,6 +189,8 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
 
 
 def _cell(words: str) -> str:
-    return re.sub(
+    escaped = re.sub(
         r"([\\`*_\[\]!|])", r"\\\1", words.replace("\n", " ").replace("&", "&amp;").replace("<", "&lt;")
-    ).replace("://", ":&#47;/")
+    )
+    # What begins like an address is a link without brackets too.
+    return re.sub(r"(?i)\b(www)\.", r"\1&#46;", escaped.replace("://", ":&#47;/"))

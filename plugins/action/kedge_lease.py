@@ -89,7 +89,8 @@ class ActionModule(ActionBase):
             False,
             forks=context.CLIARGS["forks"],
         )
-        about = {"hosts": arguments["hosts"], "gather_facts": False, "tasks": [{"kedge_lease": arguments}]}
+        task = {"kedge_lease": arguments, "tags": ["always"]}  # the run may have been asked for some tags
+        about = {"hosts": arguments["hosts"], "gather_facts": False, "tasks": [task]}
         try:
             queue.run(Play.load(about, variable_manager=variables, loader=loader))
         finally:

@@ -23,7 +23,7 @@ from kedge.evidence.secrets import merged
 from kedge.plan.difference import document as described
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
-from kedge.plan.inventory.archives import archive_files, look_at_classes, read_archives
+from kedge.plan.inventory.archives import archive_files, look_at_classes, read_archives, unpacks
 from kedge.plan.inventory.certificates import look_at_certificates, look_at_load, look_at_own_files
 from kedge.plan.inventory.clusters import bootstrap, clusters
 from kedge.plan.inventory.loads import chosen, loads
@@ -210,6 +210,7 @@ def _beside(
     return {
         "archives": {path: has for path, has in archives.items() if has},
         "archive_files": {path: str(file) for path, file in archive_files(inventory, SERVICES).items()},
+        "unpacks": unpacks(inventory, SERVICES, archives),
         "clusters": {
             name: {
                 "bootstrap_servers": bootstrap(inventory, name, cluster),

@@ -10,6 +10,7 @@ description:
   - Whose process holds a planned port, and whether a process of the same kind runs that Kedge did not start.
   - Whether a unit, a folder of an instance or a user is there that is not Kedge's. Reads only.
   - Whether the host has fewer cores or less memory than the inventory says.
+  - Whether a disk is full, has no inodes or is read-only where a deploy writes.
 options:
   services:
     type: list
@@ -29,6 +30,12 @@ options:
     default: 0
     description: What the inventory says that the host has; 0 where it says nothing.
   memory_mib: {type: int, default: 0, description: "The same of its memory."}
+  unpacks:
+    type: dict
+    default: {}
+    description:
+      - Folder of what is unpacked on the host to the bytes that it takes. One that is there takes none.
+      - Its name may have wildcards.
 author: Kedge
 """
 
@@ -54,6 +61,10 @@ lacks:
   returned: success
   type: list
   elements: str
+full:
+  description: Which disk cannot take what a deploy writes; empty where all can.
+  returned: success
+  type: str
 """
 
 import os
@@ -62,6 +73,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils import atomic_files
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.host_processes import (
     UNSEEN,
@@ -83,6 +95,8 @@ UNITS = (Path("/etc/systemd/system"), Path("/usr/lib/systemd/system"), Path("/li
 NO_LOGIN = ("/usr/sbin/nologin", "/sbin/nologin", "/bin/false", "/usr/bin/false")
 #: The share of a machine's memory that firmware and kernel keep: MemTotal is without it.
 KEPT = 0.1
+#: What a file of software has at least, on average: jars have more.
+FILE_BYTES = 16384
 
 
 def ours() -> list[str]:
@@ -170,6 +184,16 @@ def lacks(cores: float, memory_mib: int, meminfo: Path = Path("/proc/meminfo")) 
         yield f"host_memory_mib is {memory_mib}, and the host has {kib // 1024}"
 
 
+def full(unpacks: dict[str, int]) -> str:
+    """Return which disk cannot take the notes of a deploy or what it unpacks; empty where all can."""
+    places = [(place, 0, 0) for place in (ETC, UNITS[0], ROOT)]
+    for folder, size in unpacks.items():
+        home = Path(folder)
+        if not any(home.parent.glob(home.name)):
+            places.append((home.parent, int(size), int(size) // FILE_BYTES))
+    return str(atomic_files.lacks(places))
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -178,13 +202,16 @@ def main() -> None:
             "known": {"type": "list", "elements": "str", "default": []},
             "cores": {"type": "float", "default": 0},
             "memory_mib": {"type": "int", "default": 0},
+            "unpacks": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
     known, stays = ours(), module.params["known"]
     found = [line for service in module.params["services"] for line in in_the_way(service, known, stays)]
     less = list(lacks(module.params["cores"], module.params["memory_mib"]))
-    module.exit_json(changed=False, occupied=list(dict.fromkeys(found)), lacks=less)
+    module.exit_json(
+        changed=False, occupied=list(dict.fromkeys(found)), lacks=less, full=full(module.params["unpacks"])
+    )
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import tarfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,9 @@ from typing import Any
 import pytest
 
 from kedge.deploy.occupying import occupying
+from kedge.plan.inventory.archives import unpacked_bytes, unpacks
 from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
 from plugins.module_utils import host_processes
 from plugins.modules import kedge_instance, kedge_occupied
 from tests.planned import mirrors
@@ -318,6 +323,64 @@ def test_the_role_stops_where_the_plan_is_for_a_larger_host(tmp_path: Path) -> N
     play = {"hosts": "here", "gather_facts": False, "roles": [{"role": "occupied"}]}
     done = play_here(tmp_path, [play], {"all": {"hosts": hosts, "vars": variables}})
     assert done.returncode and "here: host_cores is 5000, and the host has" in done.stdout.replace("\n", " ")
+
+
+def test_a_disk_without_room_for_notes_or_for_what_is_unpacked_is_found(
+    host: Path, small: Callable[[str], Path]
+) -> None:
+    assert kedge_occupied.full({}) == ""
+    disk = small("size=8m")
+    archive = {str(disk / "*-a1"): 9 << 20}
+    assert "8,192 KiB free, and 10,240 KiB are needed" in kedge_occupied.full(archive)
+    (disk / "proxy-1.0-a1").mkdir()
+    assert kedge_occupied.full(archive) == ""  # it is there
+
+
+@pytest.mark.parametrize("options", ["size=900k", "size=8m,nr_inodes=50", "size=8m,ro"])
+def test_a_disk_that_is_full_under_the_notes_of_a_deploy_is_found(
+    options: str, host: Path, small: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = small(options)
+    monkeypatch.setattr(kedge_occupied, "ETC", disk)
+    assert str(disk) in kedge_occupied.full({})
+
+
+def test_the_roles_stop_at_a_full_disk_before_they_write_there(
+    tmp_path: Path, small: Callable[[str], Path]
+) -> None:
+    disk = small("size=2m")
+    with tarfile.open(tmp_path / "proxy.tar.gz", "w:gz") as tar:
+        member = tarfile.TarInfo("proxy/lib.jar")
+        member.size = 3 << 20
+        tar.addfile(member, io.BytesIO(bytes(member.size)))
+    home, archive = str(disk / "proxy-1.0"), str(tmp_path / "proxy.tar.gz")
+    plan = {"hosts": {}, "unpacks": {"here": {home: unpacked_bytes(archive)}}}
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    hosts = {"localhost": {"plan_made": {"plan": plan}}, "here": {}}
+    unpacked = {"unpacked_archive": archive, "unpacked_home": home}
+    for role, more, said in (
+        ("occupied", {}, "Nothing was changed"),
+        ("unpacked", unpacked, "proxy-1.0 was not"),
+    ):
+        play = {"hosts": "here", "gather_facts": False, "roles": [{"role": role} | more]}
+        done = play_here(tmp_path, [play], {"all": {"hosts": hosts, "vars": variables}})
+        told = " ".join(done.stdout.split())
+        assert f"the disk of {disk} has 2,048 KiB free, and 4,1" in told
+        assert said in told
+        assert not list(disk.iterdir())
+
+
+def test_what_a_host_unpacks_follows_from_its_archives(tmp_path: Path) -> None:
+    archive = tmp_path / "proxy.tgz"
+    archive.write_bytes(gzip.compress(bytes(5_000_000)))
+    inventory = rest(2, archive=str(archive))
+    size = archive.stat().st_size + 5_000_000
+    assert unpacks(inventory, SERVICES, {str(archive): "ab" * 32}) == {
+        host: {"/opt/kedge/*-abababababababab": size} for host in ("rest1", "rest2")
+    }
+    assert unpacks(inventory, SERVICES, {str(archive): None}) == {}
+    (tmp_path / "jars.tar").write_bytes(bytes(10_240))
+    assert unpacked_bytes(tmp_path / "jars.tar") == 20_480
 
 
 def test_what_a_host_takes_follows_from_its_plan() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,24 +25,6 @@ INSTANCE = {
     "marked": {"a": "1\n", "b": "2\n"},
     "links": {},
 }
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Mounts a small file system."""
-    if os.geteuid() != 0:
-        pytest.skip("root alone mounts a file system")
-    place = tmp_path / "small"
-    place.mkdir()
-
-    def mounted(options: str) -> Path:
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "small", place], check=False)
-        if done.returncode:
-            pytest.skip("no file system can be mounted here")
-        return place
-
-    yield mounted
-    subprocess.run(["umount", place], check=False)
 
 
 @pytest.mark.process

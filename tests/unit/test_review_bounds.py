@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -160,3 +161,15 @@ def test_what_drives_a_terminal_is_printed_as_its_letters(
         assert "\\x1b[2J" in printed.replace("\\[", "[").replace("\\\\", "\\")
         assert not {"\x1b", "\x9b", "\u202e"} & set(printed)
     assert "](http://evil)" not in printed
+
+
+def test_an_address_in_a_reviewed_file_is_no_link_of_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kafka-rest.properties"
+    said = "http://evil.net WWW.evil.net <mailto:b@evil.net>"  # GitHub and GitLab make a link of each
+    file.write_text(f"id=x\nproducer.acks={said}\n", encoding="utf-8")
+    main([str(file), "--format", "markdown"])
+    printed = capsys.readouterr().out
+    assert "evil.net" in printed
+    assert not re.search(r"://evil|www\.evil|<", printed, re.IGNORECASE)

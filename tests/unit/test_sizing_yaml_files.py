@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.inventory.yaml_files import (
     AnsibleStopsError,
     InventoryError,
@@ -13,6 +14,7 @@ from kedge.plan.inventory.yaml_files import (
     check_variables,
     inventories,
 )
+from kedge.services.registry import SERVICES
 
 HOSTS = "all:\n  children:\n    kafka_rest:\n      hosts:\n"
 
@@ -80,6 +82,13 @@ def test_hosts_that_would_be_lost_are_refused(tmp_path: Path, hosts: str, place:
     with pytest.raises(InventoryError) as refused:
         check_files(file)
     assert str(refused.value).startswith(f"{file}:{place}: {what}")
+
+
+def test_a_variable_without_a_word_for_a_name_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.yml"
+    file.write_text(HOSTS + "        rest1: {null: 1}\n")
+    with pytest.raises(InventoryError, match="a variable of rest1 has the name None"):
+        read_inventory(file, SERVICES)
 
 
 def test_what_ansible_reads_is_left_alone(tmp_path: Path) -> None:

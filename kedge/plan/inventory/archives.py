@@ -87,6 +87,35 @@ def _checksum(path: Path) -> str | None:
         return None
 
 
+def unpacked_bytes(file: str | Path) -> int:
+    """Return what an archive takes on a host: its copy, and what is in it; 0 where it is not there.
+
+    gzip says that of up to 4 GiB; of other compressions it is taken as four times the archive.
+    """
+    try:
+        with Path(file).expanduser().open("rb") as archive:
+            gzip = archive.read(2) == b"\x1f\x8b"
+            size = archive.seek(0, os.SEEK_END)
+            archive.seek(-min(4, size), os.SEEK_END)
+            holds = int.from_bytes(archive.read(), "little")
+    except OSError:
+        return 0
+    return size + (holds if gzip else size if str(file).endswith(".tar") else 4 * size)
+
+
+def unpacks(
+    inventory: Inventory, services: Sequence[Service], found: Mapping[str, str | None]
+) -> dict[str, dict[str, int]]:
+    """Return host to the folders of the archives that it is installed from, each with the bytes it takes."""
+    files = archive_files(inventory, services)
+    taken: dict[str, dict[str, int]] = {}
+    for one in _named(inventory, services):
+        if (has := found.get(one.path)) and not one.path.endswith(".jar"):
+            # A folder is named after its archive's checksum.
+            taken.setdefault(one.host, {})[f"/opt/kedge/*-{has[:16]}"] = unpacked_bytes(files[one.path])
+    return taken
+
+
 def check_archives(
     inventory: Inventory,
     services: Iterable[Service],

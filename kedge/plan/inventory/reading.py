@@ -160,12 +160,15 @@ def resolved(host: str, variables: Mapping[str, Any], begin: tuple[str, ...]) ->
     """Return the variables of a host that begin so, as plain values; of others the name alone.
 
     Raises:
-        InventoryError: when a template uses what nothing defines, or is none.
+        InventoryError: when a template uses what nothing defines, or is none; when a name is no word.
     """
     from ansible.errors import AnsibleError
 
     found: dict[str, Any] = {}
     for name in variables:
+        if not isinstance(name, str):
+            message = f"a variable of {host} has the name {name!r}, which is no word; write its name"
+            raise InventoryError(message)
         try:
             found[name] = _plain(variables[name]) if name.startswith(begin) else None
         except AnsibleError as error:

@@ -1,0 +1,306 @@
+"""A deploy under load that is killed at each of its steps: the next run, forwards or back, puts all of it right.
+
+    KEDGE_SEED=7 KEDGE_KILLS=60 KEDGE_KILLS_S=7200 python -m pytest -s -m long tests/e2e/test_killed.py
+
+A step is a task that changed something on a host in a deploy that nobody killed, or that held its services. Each is
+killed in up to three ways, in an order that the seed draws: the playbook, the module on the host, the host's power.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from lab.fleet import nodes
+from lab.fleet.engine import find_engine
+from lab.fleet.inventory import read_fleet
+from tests.awaiting import await_that
+from tests.e2e.asking import GOOD, asking
+from tests.e2e.playing import ROOT, begin, deployed_fleet, on_node
+
+SEED = int(os.environ.get("KEDGE_SEED", "20261127"))
+KILLS = int(os.environ.get("KEDGE_KILLS", "60"))
+KILLS_S = int(os.environ.get("KEDGE_KILLS_S", "7200"))
+INVENTORY: Final = "tests/e2e/inventory_killed"
+FLEET: Final = "kedge-e2e-killed"
+BALANCER: Final = "http://10.78.19.31:8080"
+HOSTS: Final = ("leaf1", "lb1", "rest1", "rest2")
+PROXIES: Final = ("rest1", "rest2")
+WAYS: Final = ("playbook", "module", "power")
+#: So many requests in a row have to be answered once the next run has ended.
+SERVED: Final = 20
+#: With pipelining, a module is what this command reads.
+MODULE: Final = "pgrep -fx /usr/bin/python3"
+#: What a killed run may not leave behind on a host.
+DANGLING: Final = (
+    "find /etc/kafka-rest /etc/rest-balancer /etc/kafka-broker /etc/systemd/system -xtype l 2>/dev/null; "
+    "find /etc/systemd/system -type f -size 0 -name '*@.service'; "
+    "find /var/lib/kedge -type f -size 0 ! -name '.*lock'"
+)
+DRAINED: Final = "/var/lib/kedge/rest-balancer/drained.json"
+SOCKET: Final = "/run/rest-balancer/haproxy/admin.sock"
+STATES: Final = (
+    f"python3 -c \"import socket; s = socket.socket(socket.AF_UNIX); s.connect('{SOCKET}'); "
+    "s.sendall(b'show stat' + bytes([10])); print(s.makefile().read())\""
+)
+
+pytestmark = [pytest.mark.fleet, pytest.mark.long, pytest.mark.timeout(KILLS_S + 1800)]
+
+
+class Step(NamedTuple):
+    """A task of a deploy, the how many-th of its name, the host where it acts, and how long it took."""
+
+    task: str
+    nth: int
+    host: str
+    seconds: float
+
+
+def wanted(number: int) -> tuple[str, ...]:
+    """What proxies and balancer are changed to, as arguments of a playbook: another number is another release."""
+    values = {
+        "kafka_rest_settings": {"producer.linger.ms": number},
+        "rest_balancer_consumer_minutes": 10 + number,
+    }
+    return "--tags", "kafka_rest", "-e", json.dumps(values)
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Iterator[None]:
+    """A broker, two proxies and their balancer, deployed; they are removed at the end."""
+    with deployed_fleet(INVENTORY, "-e", wanted(0)[-1]):
+        yield
+
+
+def steps_of(number: int) -> list[Step]:
+    """Deploy, and return what that took: which tasks acted on which hosts."""
+    seen: Counter[str] = Counter()
+    found: dict[tuple[str, int, str], float] = {}
+    task, began = "", time.monotonic()
+    printed = []
+    with begin("deploy.yml", *wanted(number), inventory=INVENTORY, own_group=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            printed.append(line)
+            if named := re.match(r"TASK \[(.*)\] \**$", line):
+                task, began = named[1], time.monotonic()
+                seen[task] += 1
+            elif acted := re.match(r"(changed|ok): \[(\S+?)(?: -> ([^\s(\]]+).*)?\]", line):
+                host = acted[3] or acted[2]
+                if host in HOSTS and (acted[1] == "changed" or task.startswith("Hold ")):
+                    found.setdefault((task, seen[task], host), time.monotonic() - began)
+    assert process.returncode == 0, "".join(printed)[-6000:]
+    return [Step(*key, seconds) for key, seconds in found.items()]
+
+
+def killed(number: int, step: Step, way: str, chance: random.Random) -> str:
+    """Deploy, and kill at a step; return what the run said, empty where the step had ended before."""
+    after, at_once = round(chance.random() * 0.8 * step.seconds, 2), chance.random() < 0.5
+    tasks, hit, printed = 0, False, []
+    with begin("deploy.yml", *wanted(number), inventory=INVENTORY, own_group=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            printed.append(line)
+            tasks += line.startswith(f"TASK [{step.task}] ")
+            if hit or tasks != step.nth:
+                continue
+            tasks += 1
+            if way == "module":
+                hit = kill_module(step.host, after)
+                continue
+            threading.Event().wait(after)  # a moment within the step, which is drawn
+            hit = True
+            if way == "playbook":
+                os.killpg(process.pid, signal.SIGKILL)
+                break
+            find_engine().run("kill", f"{FLEET}-{step.host}")
+            if at_once:
+                power_on(step.host)
+    if way == "power" and hit and not at_once:
+        power_on(step.host)
+    return f"after {after} s\n{''.join(printed)}" if hit else ""
+
+
+def kill_module(host: str, after: float) -> bool:
+    """Kill the module that runs on a host or is about to; return whether it still ran."""
+    awaited = f"for i in $(seq 250); do {MODULE} > /dev/null && break; sleep 0.02; done; sleep {after}"
+    return "killed" in on_node(FLEET, host, f"{awaited}; kill -9 $({MODULE}) && echo killed", check=False)
+
+
+def power_on(host: str) -> None:
+    """Start a node that was killed, and wait until it has booted."""
+    engine, fleet = find_engine(), read_fleet(Path(ROOT / INVENTORY))
+    engine.run("start", f"{FLEET}-{host}")
+    nodes.wait(engine, fleet, next(node for node in fleet.nodes if node.name == host), threading.Event())
+
+
+def play(playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Play to the end; as a session of its own, so that what asks meanwhile takes nothing of its share of a core."""
+    with begin(playbook, *arguments, inventory=INVENTORY, own_group=True) as process:
+        printed = process.communicate()[0]
+    return subprocess.CompletedProcess(playbook, process.returncode, printed, "")
+
+
+def next_run(then: str, number: int, former: int) -> tuple[str, int | None]:
+    """Play what follows a kill; return what that was, and the number that is planned, if the run knows it."""
+    if then == "rollback":
+        done = play("rollback.yml", "-e", "service=kafka_rest")
+        if done.returncode == 0:
+            return "rolled back", None
+        refused = re.search(r"Refusing to roll back: [^.]*", " ".join(done.stdout.split()))
+        assert refused, done.stdout[-4000:]
+        then = f"back ({refused[0]})"
+    planned = number if then == "forwards" else former
+    done = play("deploy.yml", *wanted(planned))
+    assert done.returncode == 0, done.stdout[-4000:]
+    return then, planned
+
+
+def left_wrong(number: int | None, answers: Counter[str]) -> Iterator[str]:
+    """Yield what is not as it should be after the run that followed a kill."""
+    before = answers.copy()
+    await_that(lambda: (answers - before).total() >= SERVED, "clients ask", 200)
+    if failed := answers - before - Counter({GOOD: answers[GOOD]}):
+        yield f"clients: {dict(failed)}"
+    for host in HOSTS:
+        if found := on_node(FLEET, host, DANGLING).split():
+            yield f"{host} has {', '.join(found)}"
+        try:
+            await_that(lambda host=host: not leases(host), "", 30)  # type: ignore[misc]
+        except AssertionError:
+            yield f"{host} is held: {leases(host)}"
+    rows = [
+        row.split(",") for row in on_node(FLEET, "lb1", STATES).splitlines() if row.startswith("rest,rest")
+    ]
+    if {row[17] for row in rows} != {"UP"} or len(rows) != len(PROXIES):
+        yield f"servers: {[(row[1], row[17]) for row in rows]}"
+    if drained := json.loads(on_node(FLEET, "lb1", f"cat {DRAINED} 2>/dev/null || echo '{{}}'")).get(
+        "servers"
+    ):
+        yield f"drained: {drained}"
+    for host in PROXIES if number is not None else ():
+        if f"producer.linger.ms={number}\n" not in on_node(
+            FLEET, host, "cat /etc/kafka-rest/8082/*.properties"
+        ):
+            yield f"{host} has not what was deployed"
+
+
+def leases(host: str) -> dict[str, object]:
+    return dict(json.loads(on_node(FLEET, host, "cat /var/lib/kedge/.lease.json"))["leases"])
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_deploy_killed_at_any_step_is_put_right_by_the_next_run() -> None:
+    chance, deadline = random.Random(SEED), time.monotonic() + KILLS_S
+    number = former = 1
+    steps = steps_of(number)
+    left = [(step, way) for step in steps for way in WAYS]
+    chance.shuffle(left)
+    print(f"{len(steps)} steps, {len(left)} kills; seed {SEED}", flush=True)
+    done: Counter[str] = Counter()
+    wrong: list[str] = []
+    with asking(BALANCER) as answers:
+        while left and done.total() < KILLS and time.monotonic() < deadline:
+            step, way = left.pop()
+            then = chance.choice(["forwards", "forwards", "back", "rollback"])
+            before, began, number = answers.copy(), time.monotonic(), number + 1
+            said = killed(number, step, way, chance)
+            try:
+                then, planned = next_run(then, number, former)
+                found = [*left_wrong(planned, answers)]
+            except AssertionError as error:
+                found = [f"the next run ({then}): {error}\nafter\n{said[-4000:]}"]
+            lost = answers - before - Counter({GOOD: answers[GOOD]})
+            # Who loses the balancer or the only broker is not served meanwhile.
+            if lost and way != "power":
+                found.append(f"clients meanwhile: {dict(lost)}")
+            done[f"{way if said else 'missed'}, {then.partition(' (')[0]}"] += 1
+            what = f"{step.task} (no. {step.nth}) on {step.host}: {way} {said.partition(chr(10))[0] or 'missed'}, {then}"
+            print(
+                f"{done.total()}. {what}: {sum((answers - before).values())} requests, not answered {dict(lost)}, "
+                f"{time.monotonic() - began:.0f} s" + "".join(f"\n  WRONG {one}" for one in found),
+                flush=True,
+            )
+            wrong += [f"{what}: {one}" for one in found]
+            former = number if then == "forwards" else former
+    print(f"{done.total()} kills: {dict(done)}; seed {SEED}; {dict(answers)}", flush=True)
+    assert not wrong, "\n".join(wrong)
+
+
+class Fault(NamedTuple):
+    """What makes a host hang or refuse: commands in its container, and what a deploy says of it ('' if it ends well)."""
+
+    host: str
+    breaks: str
+    mends: str
+    said: str
+
+
+def small_disk(options: str, filled: str) -> Fault:
+    """A disk of its own for what Kedge keeps on rest2, as good as full."""
+    place = "/var/lib/kedge"
+    breaks = (
+        f"cp -a {place} /root/kept && mount -t tmpfs -o {options} small {place} && cp -a /root/kept/. {place}; "
+        f"cd {place}; {filled}; rm -r /root/kept"
+    )
+    return Fault("rest2", breaks, f"umount {place}", "Nothing was changed")
+
+
+FAULTS: Final = {
+    "sshd": Fault("rest2", "pkill -STOP sshd", "pkill -CONT sshd", "unreachable=1"),
+    "a proxy": Fault("rest2", "systemctl kill -s STOP kafka-rest@8082", "true", ""),
+    "HAProxy": Fault("lb1", "pkill -STOP haproxy", "pkill -CONT haproxy", "no answer within 10 s"),
+    "a full disk": small_disk("size=2m", "dd if=/dev/zero of=fill bs=4k count=400 2>/dev/null"),
+    "no inode": small_disk("nr_inodes=120", "for n in $(seq 120); do : > fill$n || break; done 2>/dev/null"),
+    "a read-only /etc": Fault(
+        "rest2",
+        "mount --bind /etc /etc && mount -o remount,bind,ro /etc",
+        "umount /etc",
+        "the file system of /etc is mounted read-only",
+    ),
+}
+_numbers = count(200)
+
+
+@pytest.mark.usefixtures("deployed")
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_deploy_to_a_host_that_hangs_ends_and_says_why_and_others_serve(name: str) -> None:
+    fault, engine, number = FAULTS[name], find_engine(), next(_numbers)
+    container = f"{FLEET}-{fault.host}"
+    began = time.monotonic()
+    with asking(BALANCER) as answers:
+        engine.run("exec", container, "sh", "-c", fault.breaks)
+        try:
+            done = play("deploy.yml", *wanted(number))
+        finally:
+            engine.run("exec", container, "sh", "-c", fault.mends)
+        ended = time.monotonic() - began
+        lost = dict(answers - Counter({GOOD: answers[GOOD]}))
+        print(
+            f"{name}: exit {done.returncode} after {ended:.0f} s; not answered {lost} of {answers.total()}",
+            flush=True,
+        )
+        told = " ".join(done.stdout.split())
+        if fault.said:
+            assert done.returncode != 0
+            assert fault.said in told, told[-4000:]
+        else:
+            assert done.returncode == 0, told[-4000:]
+        again = play("deploy.yml", *wanted(number))
+        assert again.returncode == 0, again.stdout[-4000:]
+        assert not [*left_wrong(number, answers)]
+    # Who stops the only balancer stops its clients.
+    assert not lost or fault.host == "lb1", lost
