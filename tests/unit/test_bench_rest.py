@@ -126,7 +126,7 @@ def test_an_error_inside_a_200_ends_the_measurement(url: str) -> None:
         produce([url], "t", Produce(1, clients=1), 20, 0.5)
 
 
-@pytest.mark.process
+@pytest.mark.slow  # the whole bench, on a double of a proxy
 def test_each_part_has_its_figures_and_one_that_fails_costs_no_other(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
