@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from kedge.plan.hosts import Inventory
-from kedge.plan.settings import Basis, Choice, Setting, Sheet, weakest
+from kedge.plan.settings import Choice, Setting, Sheet, weakest
 from kedge.plan.sources import keys, sources
 from kedge.plan_command import main
 from kedge.services.planning import make_plan
@@ -19,7 +19,6 @@ from tests.rules import inventories, put_and_planned
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = str(ROOT / "inventories" / "example")
-PLAN_PAGE = ROOT / "docs" / "plan.md"
 #: Its value is a folder; the reason estimates how much disk that takes.
 OF_DISK = "state.dir"
 
@@ -43,10 +42,6 @@ def test_without_a_basis_no_choice_can_be_made() -> None:
         Choice(1, "it seemed right", "folklore")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="basis"):
         Setting("f", "k", "1", "a.rule", "it seemed right", "folklore")  # type: ignore[call-arg]
-
-
-def test_all_words_are_in_use_and_no_other(planned: tuple[Setting, ...]) -> None:
-    assert {s.basis for s in planned} == set(get_args(Basis))
 
 
 def test_what_is_measured_leads_to_a_measurement(planned: tuple[Setting, ...]) -> None:
@@ -164,12 +159,6 @@ def test_an_unknown_basis_is_one_line_with_the_nearest(
     assert printed.out == ""
     assert printed.err.startswith(f"--basis {word}: ") and mend in printed.err
     assert printed.err.count("\n") == 1
-
-
-def test_the_page_shows_the_share_as_it_is_about() -> None:
-    (share,) = re.findall(r"^estimate: \d+ of \d+ settings, ([\d.]+)%$", PLAN_PAGE.read_text(), re.MULTILINE)
-    every = [s.basis for _, s in make_plan(example()).settings()]
-    assert abs(float(share) - 100 * every.count("estimate") / len(every)) < 1, "docs/plan.md, Basis"
 
 
 def test_a_secret_is_not_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
