@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import copy
 import difflib
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -37,8 +38,10 @@ _COUNTED: Final = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Di
 _CONDITION: Final = re.compile(
     r"^( *(?:- )?(?:when|failed_when|changed_when|until): )([^>|\[\"'{\n][^\n]*)$", re.M
 )
-_FIRST: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.M)
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.M)
 _NOTHING_RUN: Final = 5
+_CPU_S: Final = 900
+_WAITED_S: Final = 3600
 _TESTS: Final = ("tests/unit", "tests/render")
 
 
@@ -104,27 +107,17 @@ def copied(to: Path) -> list[str]:
     return sorted(filter(_PRODUCT.fullmatch, files))
 
 
-def noticed(tree: Path, seconds: float, *options: str) -> str:
-    """Run tests of the copy; return which one failed, or why none could, and nothing where all passed."""
+def noticed(tree: Path, *options: str, tests: Sequence[str] = _TESTS) -> list[str]:
+    """Run tests of the copy; return those that failed, or why none could, and nothing where all passed."""
     command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-m",
-        "check",
-        "-p",
-        "no:cacheprovider",
-        *options,
-        *_TESTS,
-    ]
+        sys.executable, "-m", "pytest", "-q", "--tb=no", "-m", "check", "-p", "no:cacheprovider", *options, *tests,
+    ]  # fmt: skip
     with tempfile.TemporaryFile("w+") as out:
         process = subprocess.Popen(command, cwd=tree, stdout=out, stderr=out, start_new_session=True)
         try:
-            status = process.wait(seconds)
+            status = process.wait(_WAITED_S)
         except subprocess.TimeoutExpired:
-            return "time"
+            return ["time"]
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -132,9 +125,8 @@ def noticed(tree: Path, seconds: float, *options: str) -> str:
         out.seek(0)
         said = out.read()
     if status in (0, _NOTHING_RUN):
-        return ""
-    found = _FIRST.search(said)
-    return found[1] if found else said.strip()[-300:]
+        return []
+    return _FAILED.findall(said) or [said.strip()[-300:]]
 
 
 def area(path: str) -> str:
@@ -147,40 +139,84 @@ def area(path: str) -> str:
     )
 
 
+class Copy:
+    """A copy of the tree, of which lines are broken and mended."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.texts = {path: (folder / path).read_text(encoding="utf-8") for path in copied(folder)}
+
+    @contextlib.contextmanager
+    def broken(self, *all_of_them: Mutant) -> Iterator[None]:
+        """Break lines for a while; of two that overlap the first."""
+        texts, begun = dict(self.texts), {}
+        for one in sorted(all_of_them, key=lambda one: -one.begin):
+            if one.end <= begun.get(one.path, one.end):
+                text = texts[one.path]
+                texts[one.path] = text[: one.begin] + one.broken + text[one.end :]
+                begun[one.path] = one.begin
+        try:
+            for path in begun:
+                (self.folder / path).write_text(texts[path], encoding="utf-8")
+            yield
+        finally:
+            for path in begun:
+                (self.folder / path).write_text(self.texts[path], encoding="utf-8")
+
+    def place(self, one: Mutant) -> str:
+        """Return the file and line of a mutant."""
+        return f"{one.path}:{self.texts[one.path].count(chr(10), 0, one.begin) + 1}"
+
+    def difference(self, one: Mutant) -> str:
+        """Return what is broken, as a difference of lines."""
+        with self.broken(one):
+            now = (self.folder / one.path).read_text(encoding="utf-8")
+        lines = difflib.unified_diff(self.texts[one.path].splitlines(), now.splitlines(), lineterm="", n=1)
+        return "\n".join([self.place(one), *list(lines)[2:]])
+
+    def caught(self, one: Mutant, *options: str, tests: Sequence[str] = _TESTS) -> str:
+        """Return the test that notices a mutant, and passes without it."""
+        with self.broken(one):
+            found = noticed(self.folder, "-x", *options, tests=tests)
+        if found and "::" in found[0] and noticed(self.folder, tests=found[:1]):
+            print(f"  {found[0]} fails already", flush=True)
+            return ""
+        return found[0] if found else ""
+
+
 def main() -> int:
     """Break, test and count; list the survivors with what was broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--n", type=int, default=20, help="how many lines are broken")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args()
+    # Tests inherit it. Time on a core says less of the machine's load than the clock does.
+    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
     with tempfile.TemporaryDirectory(prefix="kedge-mutants-") as folder:
-        tree = Path(folder)
-        texts = {path: (tree / path).read_text(encoding="utf-8") for path in copied(tree)}
-        every = [mutant for path, text in texts.items() for mutant in mutants(path, text)]
-        print(
-            f"seed {options.seed}: {options.n} of {len(every)} mutants; first the tests of the tree as it is"
-        )
-        began = time.monotonic()
-        if why := noticed(tree, 3600, "-n", "2"):
-            print(f"they fail already: {why}")
-            return 2
-        limit = 60 + 5 * (time.monotonic() - began)
-        survivors = []
+        tree = Copy(Path(folder))
+        every = [mutant for path, text in tree.texts.items() for mutant in mutants(path, text)]
+        print(f"seed {options.seed}: {options.n} of {len(every)} mutants", flush=True)
+        left = []
         for number, one in enumerate(random.Random(options.seed).sample(every, options.n), 1):
-            text, file = texts[one.path], tree / one.path
-            broken = text[: one.begin] + one.broken + text[one.end :]
-            place = f"{one.path}:{text.count(chr(10), 0, one.begin) + 1}"
-            file.write_text(broken, encoding="utf-8")
-            by = noticed(tree, limit, f"--area={area(one.path)}") or noticed(tree, limit, "-n", "2")
-            file.write_text(text, encoding="utf-8")
-            print(f"{number}/{options.n} {place}: {f'caught by {by}' if by else 'SURVIVED'}", flush=True)
-            if not by:
-                lines = difflib.unified_diff(text.splitlines(), broken.splitlines(), lineterm="", n=1)
-                survivors.append("\n".join([place, *list(lines)[2:]]))
-    print(
-        "", *survivors, f"{options.n - len(survivors)} of {options.n} caught, seed {options.seed}", sep="\n"
-    )
+            by = tree.caught(one, f"--area={area(one.path)}")
+            said = f"caught by {by}" if by else "not by the tests of its area"
+            print(f"{number}/{options.n} {tree.place(one)}: {said}", flush=True)
+            left += [] if by else [one]
+        # All tests take minutes. One run for all that is left names those that notice any of them.
+        with tree.broken(*left):
+            tests = noticed(tree.folder, "-n", "2") if left else []
+        print(f"all tests, with these {len(left)} broken together: {len(tests)} failed", flush=True)
+        known = [name for name in tests if "::" in name] or list(_TESTS)
+        survivors = [one for one in left if not (tests and _told(tree, one, known))]
+        print("", *map(tree.difference, survivors), sep="\n")
+        print(f"{options.n - len(survivors)} of {options.n} caught, seed {options.seed}")
     return 0
+
+
+def _told(tree: Copy, one: Mutant, tests: Sequence[str]) -> str:
+    by = tree.caught(one, tests=tests)
+    print(f"{tree.place(one)}: {f'caught by {by}' if by else 'SURVIVED'}", flush=True)
+    return by
 
 
 if __name__ == "__main__":

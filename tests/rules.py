@@ -12,14 +12,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.rules import CHANGED
-from kedge.plan.settings import Choice, Sheet
+from kedge.plan.settings import Choice, Setting, Sheet
 from kedge.services.planning import make_plan
 from kedge.services.registry import SERVICES
 from tests.planned import CLUSTERS, JOINS, mirrors, of_topics, streams
@@ -114,6 +113,7 @@ def written() -> Iterator[str]:
                 yield rule
 
 
+@functools.cache
 def _trees() -> list[ast.Module]:
     return [ast.parse(path.read_text()) for path in sorted((ROOT / "kedge").rglob("*.py"))]
 
@@ -147,12 +147,19 @@ class _Severities:
     def __init__(self, trees: list[ast.Module]) -> None:
         nodes = [node for tree in trees for node in ast.walk(tree)]
         self._functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
-        self._calls = [node for node in nodes if isinstance(node, ast.Call)]
+        self._given_a_rule: dict[str, list[ast.FunctionDef]] = {}
+        for function in self._functions:
+            if "rule" in _parameters(function):
+                self._given_a_rule.setdefault(function.name, []).append(function)
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        self._calls: dict[str, list[ast.Call]] = {}
+        for call in calls:
+            self._calls.setdefault(_called(call), []).append(call)
         #: What fields of that name are given: their default, and keywords.
         self._fields: list[tuple[str | None, ast.expr]] = [
             *((node.target.id, node.value) for node in nodes
               if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value),
-            *((keyword.arg, keyword.value) for call in self._calls for keyword in call.keywords),
+            *((keyword.arg, keyword.value) for call in calls for keyword in call.keywords),
         ]  # fmt: skip
 
     def by_rule(self) -> dict[str, set[str]]:
@@ -170,7 +177,7 @@ class _Severities:
         return found
 
     def _to(self, function: ast.FunctionDef) -> list[ast.Call]:
-        return [call for call in self._calls if _called(call) == function.name]
+        return self._calls.get(function.name, [])
 
     def _of_body(self, function: ast.FunctionDef) -> set[str]:
         """Return what a function raises of a rule that it gets: each call that passes the rule on."""
@@ -186,9 +193,8 @@ class _Severities:
         if name in SEVERITIES:
             return {name}
         found = {s for one in (call.func, *_arguments(call)) for s in self._of(one, function, direct=direct)}
-        for helper in self._functions:
-            if helper.name == name and "rule" in _parameters(helper):
-                found |= self._of_body(helper)
+        for helper in self._given_a_rule.get(name, ()):
+            found |= self._of_body(helper)
         return found
 
     def _of(self, given: ast.expr, function: ast.FunctionDef, *, direct: bool) -> set[str]:
@@ -253,7 +259,8 @@ def _constants(given: Iterable[ast.expr]) -> set[str]:
     return found
 
 
-def inventories() -> list[Inventory]:
+@functools.cache
+def inventories() -> tuple[Inventory, ...]:
     """Return inventories that between them use every rule that sets a value."""
     places = [*ROOT.glob("inventories/*/hosts.yml"), *ROOT.glob("molecule/*/inventory/hosts.yml")]
     # Without the scenario that makes files of its inventory first.
@@ -264,7 +271,7 @@ def inventories() -> list[Inventory]:
         "leaf": {"version": "4.3.1", "brokers": "kafka_leaf"}}, "kafka_topics": [
         {"name": "t", "cluster": "leaf", "partitions": 1}]}  # fmt: skip
     many = {"consumers": 3000, "readers": 3000, "partitions": 48}
-    return [
+    return (
         *read,
         rest(1, distribution="strimzi", version="1.1.0", workload=busy),
         rest(1, workload=busy, settings={"client.id": "x"}, profile="throughput"),
@@ -283,28 +290,44 @@ def inventories() -> list[Inventory]:
                                                      "producer_settings": {"kafka.client.id": "x"}}]),
         Inventory({"kafka1": racked}, {"kafka_leaf": ("kafka1",), "kafka_broker": ("kafka1",)}),
         rest(1, groups={"rest_balancer": ("lb1",)}, common={"rest_balancer_port": 443}),
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
-def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Rule]:
-    """Return the rules that set values in the inventories, by both advices."""
-    rules: dict[str, Rule] = {}
+@functools.cache
+def put_and_planned() -> tuple[tuple[tuple[str, str, str], ...], tuple[Setting, ...]]:
+    """Return what these inventories' plans try, by both advices, as key, rule and source; and their settings."""
+    tried: set[tuple[str, str, str]] = set()
     put = Sheet.put
 
     def seen(
-        sheet: Sheet, file: str, key: str, rule: str, *choices: Choice | None, **named_choices: Any
+        sheet: Sheet,
+        file: str,
+        key: str,
+        rule: str,
+        documented: Choice | None,
+        measured: Choice | None = None,
     ) -> str | None:
-        rules.setdefault(named(rule), Rule()).keys.add(key)
-        return put(sheet, file, key, rule, *choices, **named_choices)
+        tried.update((key, rule, choice.source) for choice in (documented, measured) if choice)
+        return put(sheet, file, key, rule, documented, measured)
 
-    monkeypatch.setattr(Sheet, "put", seen)
-    for inventory in inventories():
-        for advice in ("documented", "measured"):
-            for _, setting in make_plan(inventory, advice).settings():  # type: ignore[arg-type] # a literal of two
-                rules.setdefault(named(setting.rule), Rule()).keys.add(setting.key)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Sheet, "put", seen)
+        plans = [
+            make_plan(inventory, advice)  # type: ignore[arg-type] # a literal of two
+            for inventory in inventories()
+            for advice in ("documented", "measured")
+        ]
+    return tuple(tried), tuple(setting for plan in plans for _, setting in plan.settings())
+
+
+def planned() -> dict[str, Rule]:
+    """Return the rules that set values in the inventories, by both advices."""
+    rules: dict[str, Rule] = {}
+    tried, settings = put_and_planned()
+    for key, rule in {*((key, rule) for key, rule, _ in tried), *((s.key, s.rule) for s in settings)}:
+        rules.setdefault(named(rule), Rule()).keys.add(key)
     return rules
 
 
 if __name__ == "__main__":
-    with pytest.MonkeyPatch.context() as patched:
-        PAGE.write_text(page(planned(patched), severities(), PAGE.read_text()))
+    PAGE.write_text(page(planned(), severities(), PAGE.read_text()))

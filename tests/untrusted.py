@@ -15,6 +15,7 @@ import pkgutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -399,17 +400,22 @@ _READING: Final = frozenset(
 )  # fmt: skip
 
 
-def readers() -> Iterator[str]:
-    """Yield the modules of the kit that could read something."""
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            if _reads(ast.parse(path.read_text(encoding="utf-8"))):
-                yield str(path.relative_to(ROOT))
+@cache
+def readers() -> tuple[str, ...]:
+    """Return the modules of the kit that could read something."""
+    paths = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
+    names = (str(path.relative_to(ROOT)) for path in paths)
+    return tuple(name for name in names if _reads(_tree(name)))
+
+
+@cache
+def _tree(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
 
 
 def imports(path: str) -> set[str]:
     """Return the modules that a file imports."""
-    return set(_imports(ast.parse((ROOT / path).read_text(encoding="utf-8"))))
+    return set(_imports(_tree(path)))
 
 
 def _reads(tree: ast.AST) -> bool:

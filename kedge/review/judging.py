@@ -319,6 +319,7 @@ def _asks(
     """Yield what nobody said, each with the keys whose planned value it changes."""
     as_it_is = _settings(planned, process.kind)
 
+    @cache
     def settings(**workload: Any) -> dict[str, Setting]:
         return on(replace(machine, workload={**(machine.workload or {}), **workload}))
 

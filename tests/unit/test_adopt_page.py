@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kedge.cli import main
 from tests.unit.test_docs import ELSEWHERE, ROOT, commands
 from tests.unit.test_host_review import rest, written
 from tests.unit.test_review import COMPOSE, CONSUMER, MIRROR, PRODUCER
@@ -51,10 +51,21 @@ OTHERS = {
 }
 
 
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command of the page in a folder."""
-    words = [sys.executable, "-m", "kedge", *shlex.split(command)[1:]]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+Run = Callable[[str], tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command of the page in a folder; return its status, and what it prints."""
+
+    def run(command: str) -> tuple[int, str, str]:
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(SystemExit) as ended:
+            main(shlex.split(command)[1:])
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return run
 
 
 def test_every_command_of_the_page_is_run_here_or_elsewhere() -> None:
@@ -63,16 +74,18 @@ def test_every_command_of_the_page_is_run_here_or_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("command", REVIEWS)
-def test_a_review_of_the_page_finds_what_is_wrong_with_its_files(tmp_path: Path, command: str) -> None:
+def test_a_review_of_the_page_finds_what_is_wrong_with_its_files(
+    tmp_path: Path, run: Run, command: str
+) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
-    done = run(command, tmp_path)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "clients.acks)" in done.stdout or "producer.acks)" in done.stdout
+    status, said, err = run(command)
+    assert (status, err) == (1, "")
+    assert "clients.acks)" in said or "producer.acks)" in said
 
 
-def test_the_inventory_that_was_found_is_planned_by_the_command_of_the_page(tmp_path: Path) -> None:
+def test_the_inventory_that_was_found_is_planned_by_the_command_of_the_page(tmp_path: Path, run: Run) -> None:
     written(tmp_path / "inventories" / "found", rest1=[rest()])
-    done = run(PLAN, tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "consumer.request.max.bytes=33554432" in done.stdout
+    status, said, err = run(PLAN)
+    assert (status, err) == (0, "")
+    assert "consumer.request.max.bytes=33554432" in said

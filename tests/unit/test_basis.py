@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from kedge.plan.hosts import Inventory
-from kedge.plan.settings import Basis, Choice, Setting, Sheet, weakest
+from kedge.plan.settings import Choice, Setting, Sheet, weakest
 from kedge.plan.sources import keys, sources
 from kedge.plan_command import main
 from kedge.services.planning import make_plan
 from tests.planned import mirrors, of_topics, streams
 from tests.rest_inventories import rest
-from tests.rules import inventories
+from tests.rules import inventories, put_and_planned
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = str(ROOT / "inventories" / "example")
-PLAN_PAGE = ROOT / "docs" / "plan.md"
 #: Its value is a folder; the reason estimates how much disk that takes.
 OF_DISK = "state.dir"
 
 
 @pytest.fixture(scope="module")
-def planned() -> Iterator[list[Setting]]:
-    """Yield the settings of all inventories' plans, by either advice."""
-    yield [
-        setting
-        for inventory in inventories()
-        for advice in ("documented", "measured")
-        for _, setting in make_plan(inventory, advice).settings()  # type: ignore[arg-type] # a literal of two
-    ]
+def planned() -> tuple[Setting, ...]:
+    """Return the settings of all inventories' plans, by either advice."""
+    return put_and_planned()[1]
 
 
 def basis_of(inventory: Inventory, key: str, file: str = "") -> str:
@@ -51,11 +44,7 @@ def test_without_a_basis_no_choice_can_be_made() -> None:
         Setting("f", "k", "1", "a.rule", "it seemed right", "folklore")  # type: ignore[call-arg]
 
 
-def test_all_words_are_in_use_and_no_other(planned: list[Setting]) -> None:
-    assert {s.basis for s in planned} == set(get_args(Basis))
-
-
-def test_what_is_measured_leads_to_a_measurement(planned: list[Setting]) -> None:
+def test_what_is_measured_leads_to_a_measurement(planned: tuple[Setting, ...]) -> None:
     def kinds(s: Setting) -> set[str]:
         return {sources()[key].kind for key in keys(s.source)} | (
             {"measured"} if "your-measurement" in keys(s.source) else set()
@@ -66,13 +55,13 @@ def test_what_is_measured_leads_to_a_measurement(planned: list[Setting]) -> None
     assert of_nobody == []
 
 
-def test_only_what_the_inventory_sets_itself_is_the_persons(planned: list[Setting]) -> None:
+def test_only_what_the_inventory_sets_itself_is_the_persons(planned: tuple[Setting, ...]) -> None:
     for s in planned:
         assert (s.basis == "yours") == (s.by == "person"), s
         assert s.basis != "yours" or s.source == "the inventory", s
 
 
-def test_a_reason_that_speaks_of_an_estimate_is_one(planned: list[Setting]) -> None:
+def test_a_reason_that_speaks_of_an_estimate_is_one(planned: tuple[Setting, ...]) -> None:
     said = [s for s in planned if re.search(r"\ban estimated?\b", s.because) and s.key != OF_DISK]
     assert len({s.rule for s in said}) > 5
     assert {s.basis for s in said} <= {"estimate", "yours"}
@@ -170,12 +159,6 @@ def test_an_unknown_basis_is_one_line_with_the_nearest(
     assert printed.out == ""
     assert printed.err.startswith(f"--basis {word}: ") and mend in printed.err
     assert printed.err.count("\n") == 1
-
-
-def test_the_page_shows_the_share_as_it_is_about() -> None:
-    (share,) = re.findall(r"^estimate: \d+ of \d+ settings, ([\d.]+)%$", PLAN_PAGE.read_text(), re.MULTILINE)
-    every = [s.basis for _, s in make_plan(example()).settings()]
-    assert abs(float(share) - 100 * every.count("estimate") / len(every)) < 1, "docs/plan.md, Basis"
 
 
 def test_a_secret_is_not_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

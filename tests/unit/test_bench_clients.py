@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.bench.clients.__main__ import report, while_time
-from lab.bench.clients.cases import consumers, losses, polls, producers
-from lab.bench.clients.tables import around_median, claim, loss_table, medians, table
+from lab.bench.clients.__main__ import while_time
+from lab.bench.clients.cases import consumers, losses
+from lab.bench.clients.tables import around_median, claim, medians, table
 
 
 def repetition(rate: float, kind: str = "FetchConsumer") -> dict[str, Any]:
@@ -21,13 +19,6 @@ def repetition(rate: float, kind: str = "FetchConsumer") -> dict[str, Any]:
         full["sent"] = rate * 5
     steady = {"requests_per_s": {kind: 7}, "latency_ms": {"p50": 1.0, "p99": 9.0, "p99.9": 20.0}}
     return {"full": full, "steady": steady}
-
-
-def test_stock_stands_beside_every_profile() -> None:
-    cases = producers(6)
-    assert list(cases) == ["defaults", "throughput", "latency", "durability", "balanced"]
-    assert cases["defaults"] == {}
-    assert cases["throughput"]["acks"] == "1"
 
 
 def test_the_consumers_settings_are_compared_one_by_one() -> None:
@@ -82,27 +73,3 @@ def test_the_interval_of_a_median_leaves_out_what_chance_may_bring() -> None:
 def test_repetitions_end_while_there_is_time() -> None:
     assert list(while_time(3, time.monotonic() + 60)) == [0, 1, 2]
     assert list(while_time(3, time.monotonic() - 1)) == [0], "one at least"
-
-
-def test_rounds_compare_stock_with_each_other_value() -> None:
-    assert list(polls()) == [
-        "defaults",
-        "max.poll.records=10",
-        "max.poll.records=50",
-        "max.poll.records=10000",
-    ]
-
-
-def test_lost_records_are_a_row_an_acks_with_its_kills() -> None:
-    kill = {"sent": 10_000, "acked": 9_000, "failed": 1_000, "lost": 12, "doubled": 0}
-    shown = loss_table({"acks=1": [kill, {**kill, "lost": 0}]}, 0)
-    assert "| acks=1 | 2 | 1 | 20,000 | 18,000 | 2,000 | 12 | 0 |" in shown
-    assert "as fast as it could" in shown
-    assert "at 100 records/s" in loss_table({"acks=1": [kill]}, 100)
-
-
-def test_the_docs_show_the_tables_of_the_last_run() -> None:
-    root = Path(__file__).resolve().parents[2]
-    result = json.loads((root / "lab/bench/clients/results.json").read_text())
-    rows = {line for line in report(result).splitlines() if line.startswith("|")}
-    assert rows <= set((root / "docs/measurements/clients.md").read_text().splitlines())

@@ -20,7 +20,7 @@ from lab.bench.mirror.batches import Batches, batches_of
 from lab.bench.mirror.cases import CODECS, Case, all_cases, by_processes, by_transactions
 from lab.bench.mirror.run import RequestLog, on_cores
 from lab.bench.mirror.steady import window
-from lab.bench.mirror.tables import interval, process_table, ratios, table
+from lab.bench.mirror.tables import interval, ratios
 from lab.bench.mirror.workloads import logs, metrics
 
 
@@ -115,17 +115,6 @@ def test_ratios_are_taken_within_a_rotation() -> None:
     assert ratios([run(900, 0), run(5, 1), run(1600, 2)], defaults) == [9, 8]
 
 
-def test_the_table_has_the_ratio_with_its_interval_and_says_what_has_no_figure() -> None:
-    cases = {
-        "defaults": [run(100, n) for n in range(3)],
-        "planned": [run(800 + n, n) for n in range(3)],
-        "none": [],
-    }
-    lines = table(cases).splitlines()
-    assert "| planned | 1 | 8.0 ± 0.0 | 801 |" in lines[3]
-    assert "no repetition reached a steady state" in lines[4]
-
-
 def test_what_was_measured_is_added_to_only_where_more_is_asked_for(tmp_path: Path) -> None:
     before = {"cases": {"defaults": [run(100)]}, "failures": [], "settings": {}, "measured_on": "2026-11-21"}
     (tmp_path / "metrics.json").write_text(json.dumps(before))
@@ -157,21 +146,6 @@ def test_more_of_some_cases_leaves_those_that_were_measured_before_as_they_are(
     assert result["failures"] == before["failures"]
     assert result["measured_on"] == "2026-11-21, 2026-11-22"
     assert json.loads((tmp_path / "metrics.json").read_text()) == result
-
-
-def test_the_table_of_processes_has_a_line_a_configuration_and_what_each_brings_over_one() -> None:
-    cases = {
-        "defaults, 60 ms, 1": [run(100, n) for n in range(3)],
-        "defaults, 60 ms, 2": [run(150, n) for n in range(3)],
-        "planned, 60 ms, 1": [run(800, n) for n in range(3)],
-        "planned, 60 ms, 2": [],
-    }
-    assert process_table(cases).splitlines() == [
-        "| processes | 1 | 2 |",
-        "|---|--:|--:|",
-        "| defaults, 60 ms | 100 | 150 (1.5 ± 0.0) |",
-        "| planned, 60 ms | 800 | no figure |",
-    ]
 
 
 def test_the_confidence_interval_is_students() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lab.bench.rebalance.proxies import ROWS, _Watched, table
+from lab.bench.rebalance.proxies import _Watched
 from lab.bench.rest.restarts import Group, stamped
 from tests.answering import JsonHandler
 from tests.awaiting import await_that
@@ -51,15 +50,6 @@ def proxies() -> Iterator[list[Any]]:
     for server in servers:
         server.shutdown()
         server.server_close()
-
-
-def test_the_report_is_drawn_from_the_rows_beside_it_and_the_page_has_those_of_kafka_rest() -> None:
-    rows = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
-    assert table(rows) + "\n" == ROWS.with_suffix(".md").read_text(encoding="utf-8")
-    page = (ROWS.parents[3] / "docs" / "measurements" / "rebalance.md").read_text(encoding="utf-8")
-    shown = [row for row in table(rows).splitlines() if row.startswith("| confluent-community-8.3.1 | 24 |")]
-    assert len(shown) == 9
-    assert [row for row in shown if row not in page] == []
 
 
 def urls(servers: list[Any]) -> tuple[str, ...]:
@@ -125,12 +115,3 @@ def test_a_partition_is_alone_from_the_sample_that_had_an_owner_to_the_next_one(
     watched.tell(sample("Stable", {"b": {PARTITION}}), 4_500_000)
     watched.tell(sample("Stable", {"b": {PARTITION}}), 9_000_000)
     assert watched.worst_s() == 3.5
-
-
-def test_the_table_has_medians_the_worst_of_all_and_how_often() -> None:
-    row = {"proxy": "p", "members": 4, "signal": "term", "arm": "eager", "ownerless_worst_s": 1.0}
-    rows = [
-        row | {"stalled": stalled, "stall_median_s": stall, "stall_worst_s": worst, "redelivered": again}
-        for stalled, stall, worst, again in ((24, 2.0, 3.0, 1), (20, 2.5, 9.0, 5), (24, 3.0, 4.0, 2))
-    ]
-    assert table(rows).splitlines()[-1] == ("| p | 4 | term | eager | 3 | 24 | 2.5 s | 9.0 s | 1.0 s | 2 |")

@@ -18,7 +18,7 @@ from kedge.services.planning import make_plan
 from kedge.services.registry import SERVICES
 from kedge.setup.packages import find
 from lab.bench.rest import producing
-from lab.bench.rest.__main__ import PARTS, main, report
+from lab.bench.rest.__main__ import PARTS, main
 from lab.bench.rest.cases import Produce, variants
 from lab.bench.rest.drive import ProxyRefusedError, produce
 from lab.bench.rest.fleet import FleetError, Proxies, proxies
@@ -126,7 +126,7 @@ def test_an_error_inside_a_200_ends_the_measurement(url: str) -> None:
         produce([url], "t", Produce(1, clients=1), 20, 0.5)
 
 
-@pytest.mark.process
+@pytest.mark.slow  # the whole bench, on a double of a proxy
 def test_each_part_has_its_figures_and_one_that_fails_costs_no_other(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,29 +171,6 @@ def test_silence_is_that_of_all_and_that_of_the_worst_partition() -> None:
     assert group.longest_silence(1.0, 10.0) == (3.0, 7.0)
 
 
-def test_the_report_has_ratios_with_their_spread_and_marks_the_sandbox() -> None:
-    figures = {
-        "one": {"records_per_s": [100.0, 110.0, 90.0]},
-        "two": {"records_per_s": [150.0, 150.0, 150.0]},
-    }
-    result = {
-        "distribution": "sandbox",
-        "version": "1.0.0",
-        "instances": 4,
-        "cores_of_this_machine": 2,
-        "repetitions": 3,
-        "seconds": 5.0,
-        "record_bytes": 100,
-        "figures": {"split": figures},
-    }
-    text = report(result)
-    assert "| one | 100.0 | 1 | 20% |" in text
-    assert "| two | 150.0 | 1.5 | 0% |" in text
-    assert "machine with 2 cores" in text
-    assert "figures of the sandbox" in text
-    assert "figures of the sandbox" not in report(result | {"distribution": "confluent"})
-
-
 # Where groups speak the consumer protocol, the brokers have the session and the proxies' plan says nothing of it.
 @pytest.mark.parametrize(
     ("distribution", "version", "session_s"), [("confluent", "8.3.1", 45), ("strimzi", "0.33.1", 10)]
@@ -219,9 +196,3 @@ def test_the_forms_of_advice_are_those_of_the_plan(distribution: str, version: s
     for case in variants("advice", distribution):
         deployed = make_plan(read_inventory(local, SERVICES, [json.dumps({**of, **case.extra})]))
         assert deployed.services == make_plan(inventory, case.name).services, case.name  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("distribution", ["confluent", "strimzi", "sandbox"])
-def test_a_report_is_drawn_from_the_figures_beside_it(distribution: str) -> None:
-    folder = Path(producing.__file__).parent / "reports" / distribution
-    assert report(json.loads((folder / "results.json").read_text())) == (folder / "report.md").read_text()

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from lab.bench.streams import cases
-from lab.bench.streams.__main__ import plan_figures, summary
+from lab.bench.streams.__main__ import plan_figures
 from lab.bench.streams.figures import knee, memory, percentiles, rate
-from lab.bench.streams.plot import figure
 
 MIB = 1 << 20
 
@@ -84,27 +83,3 @@ def test_the_cases_are_planned_by_the_kit_and_say_what_they_expect() -> None:
     )
     large = cases.BUFFERS["1024 MiB, buffers of 16 MiB"].instance(False)
     assert large.value("write.buffer.bytes") == str(16 * MIB)
-
-
-def test_a_result_gives_the_floor_and_a_picture() -> None:
-    def point(bound: int, rate: int) -> dict[str, Any]:
-        return {"bound_mib": bound, "memtables_a_database_mib": bound / 256, "records_per_s": rate,
-                "rss_mib": bound + 700, "planned_rss_mib": bound + 1000}  # fmt: skip
-
-    result = {
-        "curve": {"cases": {"defaults": {"records_per_s": 100, "rss_mib": 9000}, "512 MiB, buffers of 2 MiB": point(512, 40), "planned": point(2048, 98)}},
-        "time": {"cases": {"defaults": {"rss_over_time": [[0, 1], [1, 2]]}}},
-    }  # fmt: skip
-    found = summary(result)
-    assert found["floor_mib_a_database"] == 8.0
-    assert found["share_of_defaults"] == {2.0: 0.4, 8.0: 0.98}
-    assert found["rss_against_plan_percent"]["curve: planned"] == pytest.approx(-9.8, abs=0.1)
-    names = [trace["name"] for trace in figure(result)["data"]]
-    assert names == [
-        "with buffers of 16 MiB: records/s",
-        "bounded: records/s",
-        "RSS",
-        "planned limit",
-        "defaults: records/s",
-        "defaults: RSS over time",
-    ]

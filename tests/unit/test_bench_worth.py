@@ -21,7 +21,7 @@ from lab.bench.turns import Measured, TurnError, steady, take_turns
 from lab.bench.worth import __main__ as worth
 from lab.bench.worth import fleet as on_fleet
 from lab.bench.worth.classes import CLASSES, variables
-from lab.bench.worth.table import reports, tables, worse, written
+from lab.bench.worth.table import reports, tables, worse
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = ROOT / "inventories/local"
@@ -214,11 +214,6 @@ def test_a_plan_that_is_worse_somewhere_fails_and_so_does_a_class_without_figure
     Fleet({}, monkeypatch, tmp_path)
     assert play(tmp_path, "requests-1") == 1
     assert "requests-1: no figures: compare.yml failed: unreachable" in capsys.readouterr().err
-
-
-def test_the_page_has_the_tables_of_the_reports() -> None:
-    page = (ROOT / "docs/measurements/worth.md").read_text()
-    assert written(page, reports(ROOT / "lab/bench/worth/reports")) == page
 
 
 def test_a_figure_is_the_same_after_it_was_kept() -> None:

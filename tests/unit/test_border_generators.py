@@ -179,8 +179,15 @@ def test_what_is_no_report_is_refused_and_the_host_named(agents: Agents, sent: b
         ledger(bytes=99),
     ],
 )
-def test_a_table_that_is_not_the_processs_own_is_refused(agents: Agents, content: bytes) -> None:
-    generator = agents.sending(line(OVER) + file(LEDGER, content) + END)
+def test_a_table_that_is_not_the_processs_own_is_refused(tmp_path: Path, content: bytes) -> None:
+    own = processes(load())[NAME].tables["ledger"]
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(UntrustedError):
+        table.look_into(tmp_path / "x", "ledger", {column: sorted(values) for column, values in own.items()})
+
+
+def test_a_table_that_is_refused_comes_to_no_place(agents: Agents) -> None:
+    generator = agents.sending(line(OVER) + file(LEDGER, ledger(producer=1)) + END)
     assert generator.workers[NAME].wait(30) == 255
     assert LEDGER in generator.refused
     assert left(agents.folder) == set()

@@ -184,7 +184,7 @@ def test_what_is_drawn_is_taken_in_bounds_or_refused_in_a_line(name: str) -> Non
         max_leaves=8,
     ).map(lambda value: json.dumps(value).encode())
 
-    @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+    @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
     @given(st.one_of(st.binary(max_size=200), json_texts, mutated(source.good)))
     def throw(data: bytes) -> None:
         taken(source, data)

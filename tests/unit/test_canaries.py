@@ -46,7 +46,7 @@ _OPEN = re.compile(r"(^|[._])(user|servers|address)$")
 @pytest.fixture(autouse=True)
 def unwrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave lines as long as they are: wrapping them takes a third of the time, and hides no word."""
-    monkeypatch.setattr("kedge.plan.text.wrapped", lambda words, indent: [" " * indent + words])
+    monkeypatch.setattr("textwrap.wrap", lambda words, *_, **__: [words])
 
 
 @cache
@@ -62,9 +62,24 @@ def example() -> Inventory:
     return Inventory(hosts, groups)
 
 
+def role_of(variable: Variable) -> str:
+    """The role of the example that a variable is named after; nothing for what several have."""
+    roles = (role for role, hosts in example().groups.items() if hosts)
+    return next((role for role in roles if variable.name.startswith(f"{role}_")), "")
+
+
 @cache
-def without_canary() -> Plan:
-    return make_plan(example())
+def of_role(role: str) -> Inventory:
+    """The example with the host of a role, or all of them."""
+    every = example()
+    hosts = every.groups.get(role, tuple(every.hosts))
+    groups = {name: of for name, of in every.groups.items() if {*of} <= {*hosts}}
+    return Inventory({host: every.hosts[host] for host in hosts}, groups)
+
+
+@cache
+def without_canary(role: str) -> Plan:
+    return make_plan(of_role(role))
 
 
 @cache
@@ -106,24 +121,25 @@ def placed(value: Any, path: list[str], given: Any) -> Any:
 
 
 def planted(variable: Variable, said: str, vaulted: frozenset[str] = frozenset()) -> Inventory:
-    """The example with a word in one variable of every host."""
+    """The example with a word in one variable of every host, or of those whose role it is."""
     first, *path = variable.name.replace("[]", ".[]").split(".")
     given = canary(variable, said)
+    own = of_role(role_of(variable))
     hosts = {
         host: {**of_host, first: placed(copy.deepcopy(of_host.get(first)), path, given)}
-        for host, of_host in example().hosts.items()
+        for host, of_host in own.hosts.items()
     }
-    return Inventory(hosts, example().groups, vaulted=vaulted)
+    return Inventory(hosts, own.groups, vaulted=vaulted)
 
 
-def outputs(inventory: Inventory) -> Iterator[tuple[str, str]]:
-    """All that is printed, kept or shown of an inventory's plan, by what it is."""
+def outputs(inventory: Inventory, role: str) -> Iterator[tuple[str, str]]:
+    """All that is printed, kept or shown of a plan with a word in a variable, by what it is."""
     plan = make_plan(inventory)
     for full in (False, True):
         yield f"text, full {full}", text(plan, full=full)
     yield "json", json.dumps(_printable(plan.to_json()))
     yield "html", page(plan, "an inventory")
-    yield "difference", difference(plan, without_canary(), "this", "that")
+    yield "difference", difference(plan, without_canary(role), "this", "that")
     if [f for f in plan.findings if f.rule == "secret.shown"]:
         return  # plan.yml ends here, before it writes anything
     document, _ = seal(plan.to_json())
@@ -168,13 +184,15 @@ def test_the_variables_that_take_a_text_are_those_of_the_reference() -> None:
 @pytest.mark.parametrize("variable", texts(), ids=lambda v: v.name)
 def test_nothing_shows_what_has_the_form_of_a_secret(variable: Variable) -> None:
     said = FORMS["option"] if variable.name.endswith("environment") else FORMS["url"]
-    assert [what for what, shown in outputs(planted(variable, said)) if WORD in shown] == []
+    assert [
+        what for what, shown in outputs(planted(variable, said), role_of(variable)) if WORD in shown
+    ] == []
 
 
 @pytest.mark.parametrize("variable", [v for v in texts() if not _OPEN.search(v.name)], ids=lambda v: v.name)
 def test_nothing_shows_what_lies_in_a_vault(variable: Variable) -> None:
     inventory = planted(variable, WORD, frozenset({WORD}))
-    assert [what for what, said in outputs(inventory) if WORD in said] == []
+    assert [what for what, said in outputs(inventory, role_of(variable)) if WORD in said] == []
 
 
 @pytest.mark.parametrize(

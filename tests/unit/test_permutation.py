@@ -10,7 +10,7 @@ import pytest
 
 from kedge.trials.permutation import PairedSamples, corrected, difference, enough
 
-SEEDS = 400
+SEEDS = 200
 #: Of a share p in SEEDS trials, no more than this is chance: 3.3 standard errors.
 SLACK = 3.3 * math.sqrt(0.05 * 0.95 / SEEDS)
 

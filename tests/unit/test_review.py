@@ -78,6 +78,18 @@ east->west.consumer.max.poll.records = 2000
 """
 
 
+@pytest.fixture
+def asking() -> None:
+    """For tests of what a review asks for."""
+
+
+@pytest.fixture(autouse=True)
+def silent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have other reviews ask for nothing: each question costs a plan."""
+    if "asking" not in request.fixturenames:
+        monkeypatch.setattr("kedge.review.judging._asks", lambda *_: ())
+
+
 def written(folder: Path, **files: str) -> list[Path]:
     """Return files with these texts; two underscores in a name are a dot."""
     found = []
@@ -242,6 +254,7 @@ def test_flags_of_a_running_jvm_are_those_of_its_variables(tmp_path: Path) -> No
     assert about(judgement, "-XX:+UseZGC").rule == "rest.gc"
 
 
+@pytest.mark.usefixtures("asking")
 def test_a_pair_of_mirror_files_is_judged_as_a_classic_mirror(tmp_path: Path) -> None:
     files = {"consumer__properties": CONSUMER, "producer__properties": PRODUCER, "run__sh": MIRROR}
     judgement = one(tmp_path, **files)
@@ -392,6 +405,7 @@ def test_files_that_are_none_are_said_to_be_so(tmp_path: Path) -> None:
             parts_of(path)
 
 
+@pytest.mark.usefixtures("asking")
 def test_the_machine_decides_what_the_plan_says(tmp_path: Path) -> None:
     files = written(tmp_path, kafka_rest__properties="id=a\n")
     (small,), _ = review(files, cores=2, memory_mib=4096)
@@ -495,6 +509,7 @@ def test_a_containers_memory_is_held_against_its_heap(tmp_path: Path) -> None:
     "limits",
     ["cpus: 2", "deploy: {resources: {limits: {cpus: '1.5'}}}", "resources: {limits: {cpu: 1500m}}"],
 )
+@pytest.mark.usefixtures("asking")
 def test_the_cpu_limit_of_a_container_is_its_cores(tmp_path: Path, limits: str) -> None:
     text = COMPOSE.replace("mem_limit: 512m", limits)
     (judgement,), _ = review(written(tmp_path, c__yml=text))

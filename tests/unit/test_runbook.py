@@ -44,55 +44,6 @@ EXAMPLES = re.compile(
 )
 #: Lines that other programs print.
 OTHERS = {"UNREACHABLE!", "Missing sudo password", "No space left on device"}
-#: The tests that cause the faults: a piece of an entry's heading, and the tests.
-KNOWN = {
-    "the plan has errors": ["tests/e2e/test_demo.py::test_an_error_in_the_inventory_stops_before_a_host_is_touched"],
-    "placeholder of zeros": ["tests/unit/test_sizing_new_user.py::test_an_archive_that_a_deploy_would_stop_at_is_found"],
-    "No host was touched": ["tests/unit/test_breaking_changes.py::test_a_deploy_stops_before_a_host_is_touched_unless_it_was_allowed_by_name"],
-    "all processes run on": ["tests/unit/test_occupied.py::test_the_role_stops_before_the_first_change_and_says_whose_port_it_is"],
-    "Missing sudo password": ["tests/unit/test_runbook.py::test_a_sudo_that_asks_ends_the_play_with_the_line_of_the_runbook"],
-    "UNREACHABLE!": ["tests/e2e/test_secured.py::test_a_host_that_drops_off_in_the_middle_leaves_the_others_alone_and_the_next_run_mends_it"],
-    "was taken out by ann@control1": ["tests/unit/test_drains.py::test_a_second_run_leaves_what_a_first_one_drained_and_says_who"],
-    "is DOWN": ["tests/e2e/test_deploys.py::test_a_rolling_restart_stops_at_the_first_that_does_not_come_back_and_says_which"],
-    "the balancer has no such server": ["tests/unit/test_modules.py::test_a_server_that_the_balancer_does_not_know_is_told"],
-    "it would see no instance up": ["tests/render/test_changing.py::test_a_configuration_that_would_see_no_server_up_is_refused_with_what_it_sees"],
-    "left the inventory": ["tests/unit/test_left_behind.py::test_a_host_that_left_the_inventory_stops_the_deploy_with_what_to_do"],
-    "no instance of another host is up": ["tests/unit/test_modules.py::test_all_servers_of_a_host_are_drained_while_those_of_another_are_up"],
-    "Refusing to change the topics": ["tests/kafka/test_topics_module.py::test_a_setting_that_the_cluster_refuses_changes_nothing"],
-    "which --limit leaves out": ["tests/unit/test_moved_mirrors.py::test_a_limit_that_leaves_out_the_host_that_a_mirror_moves_off_is_refused"],
-    "requests are still in flight": ["tests/unit/test_runbook.py::test_a_request_that_never_ends_keeps_its_server_in_rotation"],
-    "after it was put back": ["tests/unit/test_runbook.py::test_a_server_whose_check_fails_is_named_when_it_is_put_back"],
-    "not ready after": ["tests/e2e/test_deploys.py::test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance"],
-    "failed their soak": ["tests/unit/test_batches_played.py::test_what_goes_first_goes_alone_and_stops_all_where_it_does_not_hold"],
-    "stays closed": ["tests/unit/test_group_gate.py::test_lag_that_is_not_back_keeps_the_gate_closed_until_time_is_up"],
-    "The gate between brokers": ["tests/kafka/test_three_brokers.py::test_the_gate_of_a_rolling_restart_stays_closed_until_every_copy_is_back"],
-    "kafka_rest is held by": ["tests/unit/test_leases.py::test_a_second_playbook_is_refused_until_the_first_has_ended_however_it_ends", "tests/unit/test_drains.py::test_a_balancer_that_another_run_holds_is_not_drained_though_all_its_servers_are_up"],
-    "A host that another run holds": ["tests/unit/test_leases.py::test_a_second_playbook_is_refused_until_the_first_has_ended_however_it_ends"],
-    "is held by another run": ["tests/unit/test_modules.py::test_a_second_hand_on_the_same_service_waits_and_gives_up_with_the_locks_name"],
-    "HAProxy does not answer": ["tests/unit/test_runbook.py::test_a_balancer_that_does_not_run_is_named"],
-    "did not end within": ["tests/unit/test_drains.py::test_a_program_of_the_host_that_hangs_is_named"],
-    "from before its reload": ["tests/render/test_balancer.py::test_a_process_from_before_a_reload_is_seen_until_its_last_request_is_answered"],
-    "No space left on device": ["tests/e2e/test_secured.py::test_a_full_disk_leaves_what_runs_as_it_is_and_the_next_run_mends_it"],
-    "no broker of leaf1:9092 answers": ["tests/e2e/test_secured.py::test_a_broker_out_of_reach_stops_before_a_proxy_is_touched"],
-    "refuse Kedge's client": ["tests/kafka/test_refused_login.py::test_a_refused_login_is_one_line_and_not_a_cluster_that_does_not_answer"],
-    "verify/state ended": ["tests/render/test_outside.py::test_runs_lie_where_one_stands"],
-    "the load failed": ["tests/unit/test_audit_command.py::test_a_load_that_failed_ends_the_command_with_its_reason"],
-    "The verdict of this run is": ["tests/unit/test_runbook.py::test_a_verdict_that_is_no_pass_ends_verify_with_what_failed_and_where_the_report_is"],
-    "mirror_maker_kind": ["tests/e2e/test_mirror_demo.py::test_a_deploy_of_the_other_kind_is_refused_while_this_one_mirrors"],
-    "kafka_rest_tls": ["tests/e2e/test_rest_proxies.py::test_tls_is_refused_at_a_port_in_use_and_turned_on_at_another_without_a_failed_request"],
-    "Refusing to roll back": ["tests/unit/test_batches_played.py::test_where_one_instance_cannot_go_back_none_is_touched"],
-    "Refusing to reboot": ["tests/unit/test_batches_played.py::test_a_balancer_is_rebooted_only_where_it_is_asked_for_by_name"],
-    "was not rebooted": ["tests/unit/test_batches_played.py::test_a_host_that_cannot_be_taken_out_serves_on_and_is_not_rebooted"],
-    "does not come back": ["tests/unit/test_batches_played.py::test_a_host_that_does_not_come_back_stops_the_playbook_with_what_to_do"],
-    "leaves out localhost": ["tests/unit/test_batches_played.py::test_a_limit_that_leaves_out_localhost_is_refused_with_the_one_to_write"],
-    "without --limit": ["tests/unit/test_batches_played.py::test_a_limit_that_mixes_batches_is_refused"],
-    "An error that is not listed": ["tests/e2e/test_deploys.py::test_a_deploy_that_was_killed_is_finished_by_the_next"],
-    "Servers of a balancer": ["tests/unit/test_runbook.py::test_servers_are_shown_and_put_back_by_hand"],
-    "Is Ctrl-C safe?": ["tests/e2e/test_deploys.py::test_a_deploy_that_was_killed_is_finished_by_the_next", "tests/e2e/test_trials.py::test_a_search_goes_on_after_ctrl_c_and_tells_the_plan"],
-    "Force a rollback": ["tests/unit/test_former.py::test_the_previous_release_is_the_one_that_ran_before_and_a_second_rollback_goes_forward", "tests/unit/test_releases.py::test_a_release_is_named_alike_on_one_host_and_otherwise_on_another", "tests/unit/test_runbook.py::test_the_commands_of_a_rollback_by_hand_put_an_earlier_release_and_its_unit_back", "tests/unit/test_runbook.py::test_an_instance_is_drained_and_put_back_by_hand_where_the_control_machine_is_gone"],
-    "A lock that another run holds": ["tests/unit/test_modules.py::test_a_second_hand_on_the_same_service_waits_and_gives_up_with_the_locks_name"],
-    "Stop a load": ["tests/kafka/test_kafka_load.py::test_signal_ends_the_load_in_order", "tests/kafka/test_kafka_load.py::test_every_record_is_acked_and_delivered_exactly_once"],
-}  # fmt: skip
 
 
 def literals() -> str:
@@ -114,23 +65,6 @@ def test_every_error_of_the_runbook_is_a_message_of_the_code() -> None:
         pieces = [piece.strip(" :") for piece in EXAMPLES.split(line) if len(piece) > 5]
         assert pieces, line
         assert [piece for piece in pieces if piece not in said] == [], line
-
-
-def test_every_entry_says_what_serves_and_what_is_next() -> None:
-    entries = TEXT.partition("## Errors")[2].partition("\n## ")[0].split("\n### ")[1:]
-    assert len(entries) == len(ERRORS)
-    for entry in entries:
-        assert "- **Serves now**: " in entry, entry
-        assert "- **Next**: " in entry, entry
-
-
-def test_every_entry_names_tests_that_exist_and_cause_its_fault() -> None:
-    headings = re.findall(r"^### (.+)$", TEXT, flags=re.MULTILINE)
-    for what, tests in KNOWN.items():
-        assert any(what in heading for heading in headings), what
-        for path, _, name in (test.partition("::") for test in tests):
-            assert f"def {name}(" in (ROOT / path).read_text(), name
-    assert [heading for heading in ERRORS if not any(what in heading for what in KNOWN)] == []
 
 
 class Proxy(http.server.ThreadingHTTPServer):

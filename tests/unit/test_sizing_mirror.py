@@ -432,7 +432,7 @@ def test_all_processes_are_placed_evenly(hosts: list[str], count: int, load: dic
 
 
 @given(hosts=st.integers(2, 12), count=st.integers(1, 150))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_host_more_moves_few_processes(hosts: int, count: int) -> None:
     before = _places([f"mm{n}" for n in range(hosts)], count)
     after = _places([f"mm{n}" for n in range(hosts + 1)], count)
@@ -464,7 +464,7 @@ flow_shapes = st.fixed_dictionaries(
     advice=st.sampled_from(["measured", "documented"]),
     kind=st.sampled_from([{"kind": "classic", "version": "3.9.2"}, MM2]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_flow_is_planned_whole_and_the_same_each_time(
     hosts: int, cores: int, flow: dict[str, Any], advice: str, kind: dict[str, Any]
 ) -> None:

@@ -366,10 +366,6 @@ def test_a_target_without_any_measurement_is_one_error() -> None:
     assert len(errors(of_topics({"target_mb_per_s": 10}))) == 1
 
 
-def test_a_variable_at_the_beginning_of_a_sentence_keeps_its_spelling() -> None:
-    assert "    advice is 'measure'." in text(make_plan(rest(1, common={"advice": "measure"})))
-
-
 def test_a_pattern_that_is_none_says_why() -> None:
     (error,) = errors(mirrors(1, flow={"topics": ["metrics[.*"]}))
     assert "topics[0] is 'metrics[.*': no regular expression (unterminated character set" in error.message

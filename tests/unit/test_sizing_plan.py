@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from kedge.plan_command import main
 from kedge.services.host.memory import needed_mib
 from kedge.services.planning import make_plan
 from kedge.services.registry import SERVICES
-from lab.bench.hosts import plan_speed
 from tests.planned import JOINS, METRICS, mirrors, streams
 from tests.rest_inventories import of_rule, planned, rest
 
@@ -43,7 +41,7 @@ workloads = st.fixed_dictionaries(
         "client_pause_ms": st.integers(100, 600_000),
     },
 )
-hosts = st.lists(st.from_regex(r"[a-z]{1,6}[0-9]{0,3}", fullmatch=True), min_size=1, max_size=6, unique=True)
+hosts = st.lists(st.from_regex(r"[a-z]{1,6}[0-9]{0,3}", fullmatch=True), min_size=1, max_size=4, unique=True)
 
 
 def of_host(plan: Plan, host: str) -> Mapping[str, Any]:
@@ -69,8 +67,8 @@ def test_taking_the_first_of_ten_hosts_out_changes_nothing_on_the_others() -> No
         assert of_host(after, host) == of_host(before, host)
 
 
-@settings(max_examples=60, deadline=None)
-@given(hosts, workloads, st.sampled_from([2, 8, 16, 64]), st.data())
+@settings(max_examples=20, deadline=None)
+@given(hosts, workloads, st.sampled_from([2, 8, 32]), st.data())
 def test_hosts_come_and_go_without_a_change_to_others(
     names: list[str], workload: dict[str, Any], cores: int, data: st.DataObject
 ) -> None:
@@ -82,7 +80,7 @@ def test_hosts_come_and_go_without_a_change_to_others(
             assert of_host(before, host) == of_host(after, host)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(hosts, workloads, st.sampled_from(["measured", "documented"]))
 def test_ids_and_addresses_are_unique(names: list[str], workload: dict[str, Any], advice: str) -> None:
     plan = make_plan(rest(names, workload, {"advice": advice}))
@@ -92,7 +90,7 @@ def test_ids_and_addresses_are_unique(names: list[str], workload: dict[str, Any]
     assert not of_rule(plan, "rest.identity", "error")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(workloads, st.sampled_from(["measured", "documented"]), st.integers(512, 262_144), st.integers(1, 128))
 def test_memory_is_never_above_ram_without_an_error_and_a_heap_never_above_8_gib(
     workload: dict[str, Any], advice: str, memory_mib: int, cores: int
@@ -108,7 +106,7 @@ def test_memory_is_never_above_ram_without_an_error_and_a_heap_never_above_8_gib
         assert heap <= 8192 or of_rule(plan, "rest.heap.split", "error")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(hosts, workloads)
 def test_the_same_input_gives_the_same_plan(names: list[str], workload: dict[str, Any]) -> None:
     assert make_plan(rest(names, workload)).to_json() == make_plan(rest(names, workload)).to_json()
@@ -314,19 +312,6 @@ def test_several_roles_on_one_host_share_its_memory_and_ports_or_the_plan_says_n
     assert too_small <= bool(of_rule(plan, "host.memory", "error"))
     placed = [i for of_host in plan.services.values() for i in of_host.get("mirror_maker", ())]
     assert len(placed) == len({i.name for i in placed}) == partitions
-
-
-def test_the_hosts_of_the_bench_are_planned_whole() -> None:
-    plan = make_plan(plan_speed.inventory())
-    assert not plan.has_errors
-    counted = Counter(
-        service for of_host in plan.services.values() for service, found in of_host.items() for _ in found
-    )
-    assert [counted[service] for service in ("kafka_rest", "mirror_maker", "streams_app")] == [
-        2000,
-        2000,
-        100,
-    ]
 
 
 def first(document: Any, *names: str) -> Any:

@@ -228,7 +228,7 @@ stores = st.lists(
     bound=st.none() | st.integers(1, 20_000),
     advice=st.sampled_from(["measured", "documented"]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_memory_is_never_above_ram_without_a_finding(
     hosts: int,
     cores: int,

@@ -10,47 +10,18 @@ from typing import Any
 
 import pytest
 
-from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.page import page as page_of
 from kedge.plan.plan import Plan
-from kedge.plan.settings import Choice, Setting, Sheet
+from kedge.plan.settings import Setting
 from kedge.plan.sources import cited, keys, leads_to, parts
 from kedge.plan.text import text
 from kedge.plan_command import main
-from kedge.services.planning import make_plan
-from kedge.services.registry import SERVICES
-from tests.rules import ROOT, inventories
+from tests.rules import ROOT, put_and_planned
 
 
-@pytest.fixture(scope="module")
-def printed() -> Iterator[set[str]]:
-    """Yield the sources of all inventories' plans, by either advice."""
-    seen: set[str] = set()
-    put = Sheet.put
-
-    def noted(
-        sheet: Sheet,
-        file: str,
-        key: str,
-        rule: str,
-        documented: Choice | None,
-        measured: Choice | None = None,
-    ) -> str | None:
-        seen.update(choice.source for choice in (documented, measured) if choice)
-        return put(sheet, file, key, rule, documented, measured)
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(Sheet, "put", noted)
-        for inventory in (
-            *inventories(),
-            read_inventory(ROOT / "tests" / "e2e" / "inventory_rest", SERVICES),
-        ):
-            for advice in ("documented", "measured"):
-                seen.update(s.source for _, s in make_plan(inventory, advice).settings())  # type: ignore[arg-type] # a literal of two
-        yield seen
-
-
-def test_every_source_of_a_plan_leads_to_a_known_source_and_section(printed: set[str]) -> None:
+def test_every_source_of_a_plan_leads_to_a_known_source_and_section() -> None:
+    tried, settings = put_and_planned()
+    printed = {source for *_, source in tried} | {s.source for s in settings}
     assert len(printed) > 100
     nowhere = {part for source in printed for part in parts(source) if leads_to(part) is None}
     assert nowhere == set()

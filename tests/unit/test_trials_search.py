@@ -20,7 +20,6 @@ def search(system: System, rules: Rules = RULES) -> tuple[list[CapacityEstimate]
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.003, 0.02, 0.05])
 def test_the_interval_holds_the_limit_as_often_as_it_claims(noise: float) -> None:
     held, carried = 0, 0
@@ -38,16 +37,16 @@ def test_the_interval_holds_the_limit_as_often_as_it_claims(noise: float) -> Non
 
 def test_what_a_system_that_still_gets_quicker_carries_is_not_said_to_be_more() -> None:
     held = 0
-    for seed in range(SEEDS):
+    for seed in range(40):
         system = System(seed, noise=0.02, cold=0.25)
         (one,), _ = search(system)
         held += one.carries is not None and system.passes("healthy", one.carries, "full")
-    assert held / SEEDS >= 0.95
+    assert held >= 38
 
 
 def test_a_quiet_system_is_found_within_the_width_and_both_ends_were_tried() -> None:
     closed = 0
-    for seed in range(30):
+    for seed in range(15):
         system = System(seed)
         (one,), tried = search(system)
         limit = system.limits["healthy"]
@@ -59,7 +58,7 @@ def test_a_quiet_system_is_found_within_the_width_and_both_ends_were_tried() -> 
         assert limit / 1.15 <= one.carries <= limit < one.failed <= limit * 1.15
         assert Tried("healthy", one.passed, "full", True) in tried
         assert Tried("healthy", one.failed, "full", False) in tried
-    assert closed >= 27
+    assert closed >= 13
 
 
 def test_short_trials_of_all_conditions_come_before_the_first_full_one() -> None:
@@ -82,7 +81,7 @@ def test_short_trials_of_all_conditions_come_before_the_first_full_one() -> None
 
 @pytest.mark.parametrize("short", [0.25, 4.0])
 def test_short_trials_that_mislead_cost_some_full_ones_and_no_answer(short: float) -> None:
-    for seed in range(20):
+    for seed in range(10):
         system = System(seed, {"healthy": 20_000}, noise=0.01, short=short)
         (one,), tried = system.search(RULES)
         assert one.low is not None
@@ -138,7 +137,7 @@ def test_trials_that_contradict_each_other_widen_the_interval() -> None:
 def test_a_wide_interval_does_not_close_before_both_its_ends_were_tried_twice() -> None:
     rules = replace(RULES, width=0.5)
     lacked = 0
-    for seed in range(25):
+    for seed in range(10):
         _, tried = search(System(seed), rules)
         for done in range(len(tried)):
             (before,) = answers(rules, tried[:done])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
 import shlex
 import subprocess
@@ -11,18 +9,11 @@ import sys
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
-import yaml
-from rich.console import Console
 
 from plugins.callback import kedge_events
 from plugins.modules import kedge_host_cleared
-from spark_checks.__main__ import main as compared
-from spark_checks.job import Audit
-from spark_checks.report import terminal
-from spark_checks.results import Figure, Result
 from tests.unit.test_docs import ELSEWHERE, ROOT, commands
 
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -131,52 +122,3 @@ def test_what_a_deploy_says_of_an_instance_is_the_callback_s(monkeypatch: pytest
     host, task = SimpleNamespace(get_name=lambda: "rest1"), SimpleNamespace(action="kedge_instance")
     callback.v2_runner_on_ok(SimpleNamespace(_result={"kedge_actions": rows}, _host=host, _task=task))
     assert [line.replace("40.0", "N.N").strip() for line in said] == shown("kafka_rest 8082")
-
-
-#: Figures of no run: the page has N for a reader's own.
-DELIVERED = Figure("lost", 0, 0, of=7_777), Figure("undelivered", 0, 0, of=7_777)
-
-
-def verdicts(levels: dict[str, Any]) -> tuple[Result, ...]:
-    """Return results of the load that the page's inventory describes, by its levels."""
-    least, gaps = levels["throughput"]["rest"]["records_per_s"], levels["rebalance"]
-    return (
-        Result("delivery", "pass", "", figures=DELIVERED),
-        Result("throughput", "pass", "", figures=(Figure("rest", 7_777, least, "/s", least=True),)),
-        Result("latency", "measured", "", figures=(Figure("rest ack p99", 777, None, "ms"),)),
-        Result("rebalance", "pass", "", figures=(
-            Figure("produce gap", 0.777, gaps["produce_gap_s"], "s"),
-            Figure("delivery gap", 7.77, gaps["consume_stall_s"], "s"),
-            Figure("restarts", 7, gaps["min_restarts"], least=True),
-        )),
-        Result("settings", "pass", "", figures=(Figure("different", 0, 0, of=777),)),
-    )  # fmt: skip
-
-
-def test_the_verdicts_of_the_tutorial_are_printed_so() -> None:
-    content = next(content for path, content in files() if "group_vars/all" in path)
-    results = verdicts(yaml.safe_load(content)["service_levels"])
-    audit = Audit("7", "pass", results, cast(Any, None), (), None, {"all": 1.0})
-    text = io.StringIO()
-    terminal.show(audit, Console(file=text, width=120))
-    printed = re.sub(r"(0\.)?7[7,.]*", "N", text.getvalue())
-    assert printed.splitlines() == shown("Audit of run")
-
-
-def test_a_comparison_in_which_nothing_changed_ends_as_the_tutorial_says(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    check = {
-        "name": "latency",
-        "verdict": "measured",
-        "anomalies": {},
-        "measured": {"rest": {"ack_p99_ms": 821}},
-    }
-    lines = shown("before: 2026")
-    for run, line in zip(("before", "after"), lines, strict=False):
-        (tmp_path / run).mkdir()
-        document = {"run_id": line.split()[1], "verdict": "pass", "checks": [check]}
-        (tmp_path / run / "verdicts.json").write_text(json.dumps(document))
-    assert compared(["compare", str(tmp_path / "before"), str(tmp_path / "after")]) == 0
-    printed = " ".join(capsys.readouterr().out.replace("1 same", "N same").split())
-    assert printed == " ".join(" ".join(lines).split())

@@ -164,9 +164,7 @@ def _documents(file: Path, held: str, *, others: bool = False) -> list[yaml.Node
     except yaml.YAMLError:
         pass  # said below
     try:
-        # One of C where there is nothing to explain: on a megabyte the other takes more than ten seconds.
-        quick = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        found = list(yaml.compose_all(held, quick if len(held) > _EXPLAINED else yaml.SafeLoader))
+        found = _composed(held)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
@@ -181,6 +179,21 @@ def _documents(file: Path, held: str, *, others: bool = False) -> list[yaml.Node
     if found and not others and not isinstance(found[0], yaml.MappingNode) and not _empty(found[0]):
         raise AnsibleStopsError(f"{_at(file, found[0])}: is no mapping; write NAME: VALUE, with a colon")
     return list(found) or [None]
+
+
+def _composed(held: str) -> list[yaml.Node]:
+    """Return the documents of a text, as the quick reader of C has them.
+
+    What it refuses, the other one explains; on a megabyte that would take more than ten seconds.
+    """
+    quick = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return list(yaml.compose_all(held, quick))
+    except yaml.YAMLError:
+        if len(held) > _EXPLAINED:
+            raise
+        list(yaml.compose_all(held, yaml.SafeLoader))
+        raise
 
 
 def _check_node(file: Path, node: yaml.Node | None, seen: set[int], *, doubles: bool) -> None:

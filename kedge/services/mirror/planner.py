@@ -147,8 +147,11 @@ def _add(
 
 def _filled(settings: Iterable[Setting], number: str, address: str) -> Iterable[Setting]:
     def fill(text: str) -> str:
-        ported = re.sub(f"{FROM_PORT}(\\d+){FROM_PORT}", lambda first: str(int(first[1]) + int(number)), text)
-        return ported.replace(NUMBER, number).replace(ADDRESS, address)
+        if FROM_PORT in text:  # of one setting in a hundred
+            text = re.sub(
+                f"{FROM_PORT}(\\d+){FROM_PORT}", lambda first: str(int(first[1]) + int(number)), text
+            )
+        return text.replace(NUMBER, number).replace(ADDRESS, address)
 
     # The reason of a person's own value says what the plan would have said, which may name the process.
     return (replace(s, file=fill(s.file), value=fill(s.value), because=fill(s.because)) for s in settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, Literal
 
 from kedge.evidence.rest_dialect import Dialect
@@ -271,7 +272,7 @@ class Distribution:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RestProcess:
     """One instance of a host, with all that its settings follow from.
 
@@ -313,7 +314,7 @@ class RestProcess:
         """The name that tells it from all others, whatever hosts come and go."""
         return f"{self.host}-{self.port}"
 
-    @property
+    @cached_property
     def load(self) -> ProcessWorkload:
         """Its share of what its host carries."""
         connection = self.distribution.connection
