@@ -1,9 +1,10 @@
-"""The keys that each component and version reads, and what each takes.
+"""The keys that each component and version reads, what each takes, and what holds where it is not set.
 
 The catalogues lie in ``catalogues/COMPONENT-VERSION.txt``, one key a line, read from the components
 themselves (their ConfigDef, and what librdkafka prints of its own). Behind a key stands what it takes, where
 that is known: ``= A B`` one of these, ``~ A B`` in any case, ``+ A B`` several with commas, ``# LOW HIGH`` a
-whole number from .. to, ``% LOW HIGH`` a number. A version between two files has the keys of the older one.
+whole number from .. to, ``% LOW HIGH`` a number. Behind ``:=`` stands its default, where it has one that is
+known. A version between two files has the keys of the older one.
 """
 
 from __future__ import annotations
@@ -82,6 +83,16 @@ def beyond(component: Component, version: str) -> bool:
 @cache
 def entries(component: Component, version: str) -> Mapping[str, str]:
     """Return the keys of a version with what they take, '' where nothing is known of it."""
+    return {key: form for key, (form, _) in _of(component, version).items()}
+
+
+@cache
+def defaults(component: Component, version: str) -> Mapping[str, str]:
+    """Return what holds of each key that is not set, of those with a default that is known."""
+    return {key: default for key, (_, default) in _of(component, version).items() if default}
+
+
+def _of(component: Component, version: str) -> Mapping[str, tuple[str, str]]:
     wanted = numbers(version)
     files = {numbers(p.stem.removeprefix(f"{component}-")): p for p in _files(component)}
     same = sorted(v for v in files if v[0] == wanted[0])
@@ -97,7 +108,11 @@ def _files(component: str) -> Iterator[Path]:
 
 
 @cache
-def _read(path: Path) -> Mapping[str, str]:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    parts = (line.partition(" ") for line in lines if line and not line.startswith("#"))
-    return {key: form for key, _, form in parts}
+def _read(path: Path) -> Mapping[str, tuple[str, str]]:
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            said, _, default = line.partition(" := ")
+            key, _, form = said.partition(" ")
+            found[key] = form, default
+    return found

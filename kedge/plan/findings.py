@@ -22,6 +22,10 @@ class Reader:
         """Return the words for who has the inventory, or those for who has the component's own files."""
         return inventory
 
+    def unset(self, key: str) -> str | None:
+        """Return what holds of a key that nobody sets; None where the plan sets it."""
+        return None
+
 
 #: Who reads a plan, unless somebody else is said to.
 WITH_INVENTORY: Final = Reader()

@@ -16,12 +16,18 @@ CHANGED: Final[Mapping[str, str]] = {
     "client.stores": "0.2.0",
     "inventory.facts": "0.2.0",
     "inventory.hidden": "0.2.0",
+    "clients.poll": "0.2.0",
+    "clients.session": "0.2.0",
+    "clients.transactions": "0.2.0",
+    "mirror.producer.retries": "0.2.0",
     "rest.consumer.pause": "0.2.0",
     "rest.consumer.poll_records": "0.2.0",
     "rest.heap.consumers": "0.2.0",
     "rest.host_check": "0.2.0",
     "rest.producer.batch": "0.2.0",
     "review.code": "0.2.0",
+    "streams.offsets": "0.2.0",
+    "streams.transactions": "0.2.0",
 }
 
 

@@ -129,6 +129,8 @@ class Sheet:
                 Setting(file, key, own, rule, f"set in the inventory{planned}", "the inventory", "yours")
             )
             return own
+        if (default := self.reader.unset(key)) is not None:
+            return default
         if chosen is None:
             return None
         if chosen is measured and documented is not None and documented.value != measured.value:

@@ -11,8 +11,9 @@ LONG: Final = 2**63 - 1
 
 
 def value_of(sheet: Sheet, key: str) -> str:
-    """Return the planned value of a key, empty when there is none."""
-    return next((s.value for s in sheet.settings if s.key == key), "")
+    """Return the value of a key that holds, empty when there is none."""
+    unset = sheet.reader.unset(key) or ""
+    return next((s.value for s in sheet.settings if s.key == key), unset)
 
 
 def int_or_zero(value: object) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kedge.evidence.secrets import holds_secret, looks_secret, without_secrets
-from kedge.keys.catalogue import Component, every_key, known_keys
+from kedge.keys.catalogue import Component, defaults, every_key, known_keys
 from kedge.plan.findings import Reader
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES
@@ -18,13 +18,15 @@ from kedge.plan.values import int_or_zero
 from kedge.plan.version_numbers import numbers
 from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings
 from kedge.review.reading import ReviewError, Value, settled
+from kedge.services.mirror.keys import unset_values as unset_mirror
 from kedge.services.mirror.variables import BESIDE as BESIDE_MIRRORS
 from kedge.services.mirror.variables import MirrorFlow
 from kedge.services.rest.distributions import DISTRIBUTIONS
-from kedge.services.rest.keys import check_rest_keys
+from kedge.services.rest.keys import check_rest_keys, rest_defaults
 from kedge.services.rest.variables import RestWorkload
 from kedge.services.streams.variables import BESIDE as BESIDE_STREAMS
 from kedge.services.streams.variables import StreamsApp, read_by
+from kedge.services.streams.variables import unset_values as unset_streams
 
 #: The host and the clusters of the inventory that a review plans.
 HOST: Final = "today"
@@ -395,7 +397,14 @@ _NAMES: Final[Mapping[str, str]] = {
 
 
 class FileReader(Reader):
-    """A person who has files and the options of a review, and no inventory."""
+    """A person who has files and the options of a review, and no inventory; ``unset`` has defaults."""
+
+    def __init__(self, unset: Mapping[str, str] | None = None) -> None:
+        self._unset = unset or {}
+
+    def unset(self, key: str) -> str | None:
+        """Return the component's own default."""
+        return self._unset.get(key)
 
     def name(self, variable: str) -> str:
         """Return the option that says what a variable would, or the name that its files have for it."""
@@ -407,13 +416,26 @@ class FileReader(Reader):
         return files
 
 
+def _unset(process: RunningProcess, version: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Return what holds in the process where it says nothing: the defaults of its version."""
+    if process.kind in SIGNS:
+        return rest_defaults(DISTRIBUTIONS[process.kind], version, own)
+    if process.kind == "streams":
+        return unset_streams(version, own)
+    if process.kind in ("consumer", "producer"):
+        return {**defaults("consumer" if process.kind == "consumer" else "producer", version)}
+    return unset_mirror(version, *process.flow, classic=process.kind == "classic")
+
+
 def inventory_of(
     process: RunningProcess, version: str, own: Mapping[str, str], machine: ReviewedMachine, *, alone: bool
 ) -> Inventory:
     """Return an inventory of one host that runs the process with these values of its own.
 
-    ``alone`` plans the one process that there is, and not as many as its host would get.
+    ``alone`` plans the one process that there is, as it is: not as many as its host would get, and with the
+    component's defaults where it sets nothing.
     """
+    reader = FileReader(_unset(process, version, own) if alone else None)
     said = dict(machine.workload or {})
     variables: dict[str, Any] = {
         "host_cores": machine.cores,
@@ -438,7 +460,7 @@ def inventory_of(
             variables["fleet"] = True
         if alone:
             variables["kafka_rest_instances_per_host"] = 1
-        return Inventory({HOST: variables}, {"kafka_rest": (HOST,), "all": (HOST,)}, reader=FileReader())
+        return Inventory({HOST: variables}, {"kafka_rest": (HOST,), "all": (HOST,)}, reader=reader)
     if process.kind == "streams":
         fields = {k: v for k, v in said.items() if k in StreamsApp.model_fields}
         settings = {k: v for k, v in own.items() if not k.isupper() and k not in _UNIT}
@@ -451,13 +473,13 @@ def inventory_of(
             "streams_app_settings": settings,
             "streams_app_environment": {k: v for k, v in own.items() if k.isupper()},
         } | {f"streams_app_{k}": v for k, v in fields.items()}
-        return Inventory({HOST: variables}, {"streams_app": (HOST,), "all": (HOST,)}, reader=FileReader())
+        return Inventory({HOST: variables}, {"streams_app": (HOST,), "all": (HOST,)}, reader=reader)
     if process.kind in ("consumer", "producer"):
         client: dict[str, Any] = {"name": "today", "cluster": "today", "library": "java", "version": version}
         mine = {key: text for key, text in own.items() if key in process.values}
         variables["kafka_clients"] = [client | {"profile": "balanced", f"{process.kind}_settings": mine}]
-        return Inventory({HOST: variables}, {"load_generator": (HOST,), "all": (HOST,)}, reader=FileReader())
-    return _mirror(process, version, own, said, variables)
+        return Inventory({HOST: variables}, {"load_generator": (HOST,), "all": (HOST,)}, reader=reader)
+    return _mirror(process, version, own, said, variables, reader)
 
 
 def variables_of(
@@ -474,6 +496,7 @@ def _mirror(
     own: Mapping[str, str],
     said: Mapping[str, Any],
     variables: dict[str, Any],
+    reader: Reader,
 ) -> Inventory:
     classic = process.kind == "classic"
     fields = {k: v for k, v in said.items() if k in MirrorFlow.model_fields}
@@ -484,9 +507,8 @@ def _mirror(
     flow: dict[str, Any] = {"source": source, "target": target, "topics": [".*"], "processes": 1}
     flow |= {"latency_budget_ms": 60_000, "largest_topic_partitions": 12} | fields
     # Who lets requests be larger has messages, and brokers, that ask for it.
-    largest = max(
-        [int_or_zero(text) for key, text in own.items() if key.endswith("max.request.size")], default=0
-    )
+    places = (PRODUCER, f"{target}.producer.", f"{source}->{target}.producer.override.")
+    largest = max(int_or_zero(own.get(f"{place}max.request.size")) for place in places)
     if largest > MESSAGE_MAX_BYTES and "max_message_bytes" not in fields:
         flow["max_message_bytes"] = largest
         for cluster in variables["kafka_clusters"].values():
@@ -504,7 +526,7 @@ def _mirror(
         "mirror_maker_version": version,
         "mirror_maker_flows": {FLOW: flow},
     }
-    return Inventory({HOST: variables}, {"mirror_maker": (HOST,), "all": (HOST,)}, reader=FileReader())
+    return Inventory({HOST: variables}, {"mirror_maker": (HOST,), "all": (HOST,)}, reader=reader)
 
 
 #: Before a key of a classic mirror's producer, where both files' keys stand together.

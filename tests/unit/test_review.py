@@ -659,3 +659,61 @@ def test_a_finding_of_a_plan_says_which_variable_holds_the_key() -> None:
     held = {of.keys[0]: of for of in subjects if of.variable == "kafka_rest_settings"}
     assert held["thread.pool.maxx"].meant == "thread.pool.max"
     assert "producer.acks" in held
+
+
+PRODUCES = "bootstrap.servers=k:9092\nkey.serializer=o.S\nvalue.serializer=o.S\n"
+READS = "bootstrap.servers=k:9092\ngroup.id=g\nkey.deserializer=o.D\nvalue.deserializer=o.D\n"
+PROXY = "id=r\nlisteners=http://0.0.0.0:8082\nbootstrap.servers=k:9092,l:9092\n"
+APPLICATION = "application.id=a\nbootstrap.servers=k:9092\nstate.dir=/data\n"
+FLOWS = "clusters=a,b\na.bootstrap.servers=a:9092\nb.bootstrap.servers=b:9092\n"
+FLOW = f"{FLOWS}a->b.enabled=true\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "found"),
+    [
+        ("kafka-rest.properties", f"{PROXY}producer.request.timeout.ms=90000\n", []),
+        ("kafka-rest.properties", f"{PROXY}producer.delivery.timeout.ms=25000\n", ["error clients.delivery 4"]),
+        ("kafka-rest.properties", f"{PROXY}client.request.timeout.ms=50000\nproducer.delivery.timeout.ms=40000\n",
+         ["error clients.delivery 5"]),
+        ("kafka-rest.properties", f"{PROXY}producer.max.in.flight.requests.per.connection=9\n", []),
+        ("producer.properties", f"{PRODUCES}max.in.flight.requests.per.connection=6\n",
+         ["error clients.idempotence 4"]),
+        ("producer.properties",
+         f"{PRODUCES}auto.include.jmx.reporter=true\nmax.in.flight.requests.per.connection=6\n",
+         ["warning clients.idempotence 5"]),
+        ("producer.properties", f"{PRODUCES}enable.idempotence=true\nretries=0\n",
+         ["error clients.idempotence 5"]),
+        ("producer.properties", f"{PRODUCES}enable.idempotence=true\nacks=0\n",
+         ["error clients.acks 5", "error clients.idempotence 5"]),
+        ("producer.properties", f"{PRODUCES}transactional.id=t\nretries=0\n", ["error clients.idempotence 5"]),
+        ("producer.properties", f"{PRODUCES}transactional.id=t\ntransaction.timeout.ms=900001\n",
+         ["error clients.transactions 5"]),
+        ("producer.properties", f"{PRODUCES}batch.size=40000000\n", ["error clients.buffer 4"]),
+        ("producer.properties", f"{PRODUCES}linger.ms=100000\n", []),
+        ("consumer.properties", f"{READS}session.timeout.ms=5999\nheartbeat.interval.ms=1000\n", ["error clients.session 5"]),
+        ("consumer.properties", f"{READS}session.timeout.ms=6000\n", []),
+        ("consumer.properties", f"{READS}heartbeat.interval.ms=30000\n", ["warning clients.heartbeat 5"]),
+        ("consumer.properties", f"{READS}max.poll.records=50000\n", ["warning clients.poll 5"]),
+        ("consumer.properties", f"{READS}max.poll.records=20000\n", []),
+        ("streams.properties", f"{APPLICATION}processing.guarantee=exactly_once_v2\ncommit.interval.ms=10001\n",
+         ["error streams.transactions 5", "warning streams.latency 5"]),
+        ("streams.properties", f"{APPLICATION}processing.guarantee=exactly_once_v2\nproducer.retries=0\n"
+         "producer.enable.idempotence=false\n",
+         ["error clients.idempotence 5", "warning streams.transactions 6"]),
+        ("streams.properties", f"{APPLICATION}main.consumer.auto.offset.reset=latest\n",
+         ["warning streams.offsets 4"]),
+        ("streams.properties", f"{APPLICATION}max.poll.records=900\nmax.poll.interval.ms=8000\n",
+         ["warning clients.poll 5"]),
+        ("mm2.properties", f"{FLOW}b.producer.max.in.flight.requests.per.connection=1\n", []),
+        ("mm2.properties", f"{FLOW}a->b.producer.batch.size=100000\n", ["warning keys.unknown 5"]),
+        ("mm2.properties", f"{FLOW}b.producer.buffer.memory=1000000\nb.producer.batch.size=1000001\n",
+         ["error clients.buffer 6", "warning mirror.producer.buffer 5"]),
+    ],
+)  # fmt: skip
+def test_what_a_component_refuses_is_found_at_its_line_with_its_own_defaults_beside_it(
+    tmp_path: Path, file: str, text: str, found: list[str]
+) -> None:
+    judgement = one(tmp_path, **{file.replace(".", "__"): text})
+    told = [f for f in judgement.findings if f.severity != "note"]
+    assert sorted(f"{f.severity} {f.rule} {f.where.rpartition(':')[2]}" for f in told) == sorted(found), told

@@ -542,6 +542,9 @@ def test_a_heartbeat_that_comes_after_the_session_is_an_error(kind: dict[str, An
     assert error.severity == "error"
     assert error.fix.startswith("take ")
     own = {"consumer_settings": {"heartbeat.interval.ms": 8_999, "session.timeout.ms": 9_000}}
+    (warning,) = findings(mirrors(1, own, **kind), "clients.heartbeat")
+    assert warning.severity == "warning"
+    own = {"consumer_settings": {"heartbeat.interval.ms": 4_500, "session.timeout.ms": 9_000}}
     assert findings(mirrors(1, own, **kind), "clients.heartbeat") == []
 
 

@@ -22,8 +22,8 @@ from kedge.plan.version_numbers import numbers
 from kedge.services.clients.client_checks import (
     check_acks,
     check_batch,
-    check_delivery,
-    check_heartbeat,
+    check_consumer,
+    check_producer,
     unwanted,
 )
 from kedge.services.clients.group_protocol import Coordinator, coordinator, put_group
@@ -155,7 +155,7 @@ def _profile(
         check_batch(sheet, sheet.where, batch, least[1], f"topic {least[0]}", "clients.batch")
     if client.library != "librdkafka":
         prefix = "kafka." if client.library == "spark" else ""
-        check = check_delivery if role == "producer" else check_heartbeat
+        check = check_producer if role == "producer" else check_consumer
         check(sheet, sheet.where, prefix, client_version(client.library, client.version))
     return sheet
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from kedge.keys.catalogue import defaults
 from kedge.plan.settings import Basis
 from kedge.plan.version_numbers import numbers
 
@@ -282,22 +283,9 @@ _SPARK_CLIENTS: Final = (((4, 0), "3.9.0"), ((3, 5), "3.4.1"), ((3, 4), "3.3.2")
 #: Keys that Spark sets by itself and refuses.
 _SPARK_OWN: Final = frozenset({"enable.auto.commit", "auto.offset.reset", "group.id", "key.serializer"})
 
-#: Defaults of the Java client that no version has changed.
-JAVA_DEFAULTS: Final = {
-    "batch.size": "16384",
-    "buffer.memory": "33554432",
-    "compression.type": "none",
-    "delivery.timeout.ms": "120000",
-    "enable.auto.commit": "true",
-    "fetch.max.wait.ms": "500",
-    "fetch.min.bytes": "1",
-    "isolation.level": "read_uncommitted",
-    "heartbeat.interval.ms": "3000",
-    "max.in.flight.requests.per.connection": "5",
-    "max.partition.fetch.bytes": "1048576",
-    "max.poll.records": "500",
-    "request.timeout.ms": "30000",
-}
+#: Defaults of the Java client; :func:`default_value` knows which of them a version changed.
+JAVA_DEFAULTS: Final = {**defaults("consumer", "3.9"), **defaults("producer", "3.9")}
+_BEFORE_3: Final = {"acks": "1", "enable.idempotence": "false", "session.timeout.ms": "10000"}
 _LIBRDKAFKA_DEFAULTS: Final = {
     "acks": "all",
     "batch.size": "1000000",
@@ -327,13 +315,9 @@ def default_value(library: Library, version: str, key: str) -> str | None:
     if library == "librdkafka":
         return _LIBRDKAFKA_DEFAULTS.get(key)
     client = numbers(client_version(library, version))
-    changed = {
-        "acks": "all" if client >= (3,) else "1",
-        "enable.idempotence": "true" if client >= (3,) else "false",
-        "linger.ms": "5" if client >= (4,) else "0",
-        "session.timeout.ms": "45000" if client >= (3,) else "10000",
-    }
-    return changed.get(key, JAVA_DEFAULTS.get(key))
+    older = {} if client >= (3,) else _BEFORE_3
+    newer = {} if client < (4,) else {**defaults("consumer", "4.3"), **defaults("producer", "4.3")}
+    return {**JAVA_DEFAULTS, **newer, **older}.get(key)
 
 
 def key_name(library: Library, key: str) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kedge.plan.settings import Choice, Sheet
 from kedge.plan.values import value_of
-from kedge.services.clients.client_checks import check_heartbeat
+from kedge.services.clients.client_checks import check_consumer
 from kedge.services.clients.profile_settings import put_profile
 from kedge.services.mirror.flow import CLASSIC, NUMBER, Flow
 from kedge.services.mirror.login import plan_login
@@ -61,7 +61,15 @@ def plan_consumer(sheet: Sheet, flow: Flow) -> None:
     put_consumer_profile(sheet, flow, file, "")
     plan_login(sheet, flow, "source", file, "")
     sheet.rest_of_own(file, "mirror.own")
-    check_heartbeat(sheet, sheet.where, "", flow.version)
+    check_consumer(sheet, sheet.where, "", flow.version)
+    if value_of(sheet, "auto.offset.reset") == "latest":
+        sheet.warning(
+            "mirror.consumer.offset",
+            f"auto.offset.reset{sheet.of(sheet.where)} is latest: records of a partition without a committed "
+            "offset are skipped, those written before the first start and those of new topics and partitions",
+            "set it to earliest",
+            "auto.offset.reset",
+        )
     if value_of(sheet, "enable.auto.commit") == "true":
         sheet.error(
             "mirror.consumer.commit",

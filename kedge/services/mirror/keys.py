@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kedge.keys.catalogue import known_keys
+from kedge.keys.catalogue import defaults, known_keys
 from kedge.keys.unread import check_keys
 from kedge.plan.findings import Finding, Subject
 from kedge.services.mirror.flow import Flow
@@ -43,6 +43,34 @@ _PASSED_ON: Final = (
 )
 
 
+#: What both MirrorMakers, the classic one and the workers of the second, give their producers by themselves.
+GIVEN: Final = {
+    "acks": "all",
+    "delivery.timeout.ms": str(2**31 - 1),
+    "max.block.ms": str(2**63 - 1),
+    "max.in.flight.requests.per.connection": "1",
+}
+
+
+#: What workers of the second give beside it.
+GIVEN_BY_WORKERS: Final = {**GIVEN, "enable.idempotence": "false"}
+
+
+def unset_values(version: str, source: str, target: str, *, classic: bool) -> dict[str, str]:
+    """Return what holds of the keys of a flow that are not set."""
+    producer = {**defaults("producer", version), **GIVEN}
+    consumer = {**defaults("consumer", version), "enable.auto.commit": "false"}
+    if classic:
+        return consumer | producer
+    producer |= GIVEN_BY_WORKERS
+    consumer["auto.offset.reset"] = "earliest"
+    found: dict[str, str] = {**defaults("mm2", version)}
+    found |= {f"{target}.{key}": value for key, value in defaults("connect", version).items()}
+    found |= {f"{target}.producer.{key}": value for key, value in producer.items()}
+    found |= {f"{source}.consumer.{key}": value for key, value in consumer.items()}
+    return found
+
+
 def check_flow_keys(flow: Flow, role: MirrorMaker) -> list[Finding]:
     """Return a warning for each key of a person's own that this version does not read."""
     spec, where = flow.flow, f"mirror_maker_flows.{flow.name}"
@@ -68,6 +96,18 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
     read = known_keys("mm2", role.version)
     beside = frozenset[str]().union(*(known_keys(component, role.version) for component in BESIDE))
     for key, bare in bare_keys(spec).items():
+        offsets = f"{spec.source}->{spec.target}.producer."
+        if key.startswith(offsets) and key.removeprefix(offsets) in known_keys("producer", role.version):
+            place = f"{spec.target}.producer.{key.removeprefix(offsets)}"
+            yield Finding(
+                "warning",
+                "keys.unknown",
+                where,
+                f"MirrorMaker 2 reads {key} for the producer of its offset syncs alone, and copies "
+                f"records by {place}",
+                f"write {place}",
+                Subject(where, (key,)),
+            )
         client, _, rest = key.partition(".")
         of_client = client in ("consumer", "producer", "admin") and rest in beside
         if key != bare or key in read or key.startswith((*_PASSED_ON, *_FOR_ALL)):

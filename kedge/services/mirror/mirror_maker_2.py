@@ -7,9 +7,10 @@ from typing import Final
 
 from kedge.plan.settings import MIB, Basis, Choice, Sheet
 from kedge.plan.values import value_of
-from kedge.services.clients.client_checks import check_delivery, check_heartbeat
+from kedge.services.clients.client_checks import check_consumer, check_producer
 from kedge.services.mirror.consumer import put_consumer_profile, put_receive_buffer
 from kedge.services.mirror.flow import ARTICLE, Flow
+from kedge.services.mirror.keys import GIVEN_BY_WORKERS
 from kedge.services.mirror.login import plan_login
 from kedge.services.mirror.memory import BASE_MIB, fetched_mib, heap_of
 from kedge.services.mirror.offset_commits import commit_interval
@@ -41,11 +42,12 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     prefix = f"{flow.flow.source}.consumer."
     put_consumer_profile(sheet, flow, file, prefix)
     sheet.rest_of_own(file, "mirror.own")
-    check_delivery(sheet, sheet.where, f"{flow.flow.target}.producer.", flow.version)
+    given = GIVEN_BY_WORKERS
+    check_producer(sheet, sheet.where, f"{flow.flow.target}.producer.", flow.version, given=given)
     # Connect also takes a connector's own values for its producer.
     override = f"{flow.flow.source}->{flow.flow.target}.producer.override."
     check_kept(sheet, f"{flow.flow.target}.producer.", override)
-    check_heartbeat(sheet, sheet.where, prefix, flow.version)
+    check_consumer(sheet, sheet.where, prefix, flow.version)
     environment = flow.sheet(flow.flow.environment, "environment")
     because = "only this target's workers: the other direction is no flow"
     environment.put(

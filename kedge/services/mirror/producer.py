@@ -8,10 +8,11 @@ from typing import Final
 from kedge.plan.settings import Choice, Sheet
 from kedge.plan.values import int_or_zero, value_of
 from kedge.plan.variables import basis_of
-from kedge.services.clients.client_checks import check_delivery
+from kedge.services.clients.client_checks import check_producer
 from kedge.services.clients.profile_settings import put_profile
 from kedge.services.clients.profiles import JAVA_DEFAULTS
 from kedge.services.mirror.flow import ARTICLE, BENCH, CLASSIC, NUMBER, Flow
+from kedge.services.mirror.keys import GIVEN
 from kedge.services.mirror.login import plan_login
 from kedge.services.mirror.memory import COMPRESSOR_MIB
 from kedge.services.mirror.message_bytes import check_request
@@ -96,7 +97,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
     if not prefix:
         plan_login(sheet, flow, "target", file, "")
         sheet.rest_of_own(file, "mirror.own")
-        check_delivery(sheet, f"flow {flow.name}", "", flow.version)
+        check_producer(sheet, f"flow {flow.name}", "", flow.version, given=GIVEN)
         check_kept(sheet, "")
     _check_producer(sheet, flow, prefix, int_or_zero(request), int_or_zero(batch))
     return int_or_zero(buffer)
@@ -249,6 +250,13 @@ def check_kept(sheet: Sheet, *prefixes: str) -> None:
                 "offsets are committed all the same",
                 f"take {prefix}acks out: MirrorMaker sets all",
                 f"{prefix}acks",
+            )
+        if value_of(sheet, f"{prefix}retries") == "0":
+            sheet.error(
+                "mirror.producer.retries",
+                f"{prefix}retries{of} is 0: a record that fails once is given up",
+                f"take {prefix}retries out: MirrorMaker tries again for ever",
+                f"{prefix}retries",
             )
         in_flight = value_of(sheet, f"{prefix}max.in.flight.requests.per.connection")
         if in_flight not in ("", "1"):

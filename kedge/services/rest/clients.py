@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kedge.plan.settings import Sheet
-from kedge.services.clients.client_checks import check_acks, check_delivery, check_heartbeat
+from kedge.services.clients.client_checks import check_acks, check_consumer, check_producer
 from kedge.services.clients.profile_settings import put_profile
 from kedge.services.clients.profiles import PROFILES, default_value
 from kedge.services.rest.distribution import Distribution, RestProcess
@@ -14,6 +14,7 @@ from kedge.services.rest.variables import KafkaRest
 
 #: kafka-rest forces idempotence off, and each consumer instance is told by its maker how it commits.
 _SET_BY_PROXIES: Final = frozenset({"enable.idempotence", "enable.auto.commit"})
+_FORCED: Final = {"enable.idempotence": "false"}
 
 
 def put_client_profile(sheet: Sheet, file: str, process: RestProcess) -> None:
@@ -32,8 +33,12 @@ def check_times(sheet: Sheet, process: RestProcess) -> None:
     if distribution.clients is not None:
         version = distribution.clients(process.variables.version)
         prefix = distribution.keys.prefix
-        check_delivery(sheet, "the proxy", f"{prefix}producer.", version)
-        check_heartbeat(sheet, "the proxy", f"{prefix}consumer.", version)
+        shared = tuple(f"{prefix}{begin}" for begin in distribution.keys.shared)
+        # Neither makes its producer before a request asks for it.
+        late = "each produce request fails"
+        forced = {} if prefix else _FORCED
+        check_producer(sheet, "the proxy", f"{prefix}producer.", version, late, shared=shared, forced=forced)
+        check_consumer(sheet, "the proxy", f"{prefix}consumer.", version, *shared)
 
 
 def check_clients(

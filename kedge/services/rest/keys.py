@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final
 
-from kedge.keys.catalogue import Component, entries, every_key, known_keys
+from kedge.keys.catalogue import Component, defaults, entries, every_key, known_keys
 from kedge.keys.unread import SILENT, KnownKeys, is_open, unread
 from kedge.plan.findings import WITH_INVENTORY, Finding, Reader, Subject
 from kedge.services.rest.distribution import Distribution, Keys
@@ -81,6 +81,30 @@ def rest_takes(distribution: Distribution, version: str) -> Mapping[str, str]:
     if distribution.clients is None or keys.clients is None:
         return {}
     return _client_entries(keys.clients(version), keys.prefix, keys.shared)
+
+
+def rest_defaults(distribution: Distribution, version: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Return what holds of keys that a REST proxy's ``own`` ones leave out, those of its clients included."""
+    keys = distribution.keys
+    found: dict[str, str] = {}
+    for component in keys.components:
+        # Of a key of both, the first one's own default holds.
+        found = {**defaults(component, keys.version(version)), **found}
+    if distribution.clients is None:
+        return found
+    of = distribution.clients(version)
+    shared = {key.removeprefix(begin): value for begin in _begins(keys) for key, value in own.items()
+              if key.startswith(begin)}  # fmt: skip
+    for client, component in _CLIENTS:
+        held = {**defaults(component, of), **shared}
+        # consumer.request.timeout.ms is a key of kafka-rest itself.
+        found = {f"{keys.prefix}{client}{key}": value for key, value in held.items()} | found
+    return found
+
+
+def _begins(keys: Keys) -> tuple[str, ...]:
+    """Return what keys begin with that go to every client."""
+    return tuple(f"{keys.prefix}{begin}" for begin in keys.shared if keys.prefix or begin)
 
 
 def _read(keys: Keys, version: str) -> KnownKeys | None:

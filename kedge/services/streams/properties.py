@@ -12,7 +12,7 @@ from kedge.plan.inventory.logins import login_of, names_protocol
 from kedge.plan.inventory.security import Login, Security, plan_client
 from kedge.plan.settings import MIB, Advice, Basis, Choice, Sheet
 from kedge.plan.values import int_or_zero, value_of
-from kedge.services.clients.client_checks import check_batch, check_delivery, check_heartbeat
+from kedge.services.clients.client_checks import check_batch, check_consumer, check_producer
 from kedge.services.clients.fetches import Fetches
 from kedge.services.clients.profile_settings import within
 from kedge.services.clients.profiles import JAVA_DEFAULTS
@@ -22,7 +22,7 @@ from kedge.services.streams.changelog_retention import kept_of, put_changelogs, 
 from kedge.services.streams.protocol import put_protocol
 from kedge.services.streams.stores import InstanceState, Kept
 from kedge.services.streams.threads import put_threads
-from kedge.services.streams.variables import ARTICLE, CONFIG, StreamsApp
+from kedge.services.streams.variables import ARTICLE, CONFIG, StreamsApp, unset_values
 
 UNIT: Final = "streams-app"
 MEASURED: Final = "Streams memory measurements, single runs of 2 minutes"
@@ -159,10 +159,54 @@ def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
             GUIDE,
         )
     sheet.rest_of_own(file, "streams.own")
-    check_delivery(sheet, "the application", "producer.", spec.version)
-    for prefix in ("consumer.", "main.consumer."):
-        check_heartbeat(sheet, "the application", prefix, spec.version)
+    _check_clients(sheet, spec)
     return standbys, threads * buffer
+
+
+def _check_clients(sheet: Sheet, spec: StreamsApp) -> None:
+    """Find what keeps the clients from starting, once all keys are put, and what exactly-once takes back."""
+    once = value_of(sheet, "processing.guarantee").startswith("exactly_once")
+    guarantee = {"processing.guarantee": "exactly_once_v2"} if once else {}
+    own = {key: str(value) for key, value in spec.settings.items()} | guarantee
+    given = {key.removeprefix("producer."): value for key, value in unset_values(spec.version, own).items()
+             if key.startswith("producer.")}  # fmt: skip
+    forced = {"enable.idempotence": "true"} if once else {}
+    check_producer(sheet, "the application", "producer.", spec.version, "the application ends as it starts",
+                   shared=("",), given=given, forced=forced)  # fmt: skip
+    for prefix, *shared in (("consumer.", ""), ("main.consumer.", "consumer.", "")):
+        check_consumer(sheet, "the application", prefix, spec.version, *shared)
+        key = f"{prefix}auto.offset.reset"
+        if key in own and own[key] == "latest":
+            sheet.warning(
+                "streams.offsets",
+                f"{key} is latest: records of a partition without a committed offset are skipped, those "
+                "written before the first start and those of new partitions",
+                f"take {key} out: Kafka Streams sets earliest",
+                key,
+            )
+    if not once:
+        return
+    commit, limit = "commit.interval.ms", "producer.transaction.timeout.ms"
+    most = int_or_zero(own.get(limit, unset_values(spec.version, own)[limit]))
+    if (interval := int_or_zero(value_of(sheet, commit))) > most:
+        sheet.error(
+            "streams.transactions",
+            f"{commit} is {interval}, above the {most} ms of {limit}: the application refuses to start",
+            f"set {commit} to {most // 2} or less, or take it out",
+            commit,
+        )
+    for key, value, held in (
+        ("producer.enable.idempotence", "false", "true"),
+        ("consumer.isolation.level", "read_uncommitted", "read_committed"),
+        ("main.consumer.isolation.level", "read_uncommitted", "read_committed"),
+    ):
+        if own.get(key) == value:
+            sheet.warning(
+                "streams.transactions",
+                f"{key} is {value}, and under exactly-once Kafka Streams sets {held} over it",
+                f"take {key} out",
+                key,
+            )
 
 
 def _login(sheet: Sheet, app: App, file: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, PositiveFloat
 
 from kedge.keys.accepted_values import check_names, check_values
-from kedge.keys.catalogue import Component, takes
+from kedge.keys.catalogue import Component, defaults, takes
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.security import HostFile, KeyPair, Password, Principal
@@ -225,6 +225,25 @@ def read_by(key: str) -> tuple[Component | None, str]:
     """Return the client that a key is for by its prefix, and the key without it; no client without one."""
     prefix, client = next(((p, c) for p, c in _PREFIXES if key.startswith(p)), ("", None))
     return client, key.removeprefix(prefix)
+
+
+def unset_values(version: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Return what holds of keys that an application's ``own`` ones leave out, as StreamsConfig has it."""
+    streams = {**defaults("streams", version)}
+    producer = {**defaults("producer", version), "linger.ms": "100"}
+    consumer = {**defaults("consumer", version), "max.poll.records": "1000", "auto.offset.reset": "earliest",
+                "enable.auto.commit": "false"}  # fmt: skip
+    if own.get("processing.guarantee", "").startswith("exactly_once"):
+        streams["commit.interval.ms"] = "100"
+        producer |= {"enable.idempotence": "true", "transaction.timeout.ms": "10000"}
+        producer["delivery.timeout.ms"] = str(2**31 - 1)
+        consumer["isolation.level"] = "read_committed"
+    plain = {key: value for key, value in own.items() if read_by(key)[0] is None}
+    consumers = {key.removeprefix("consumer."): value for key, value in own.items()
+                 if key.startswith("consumer.")}  # fmt: skip
+    found = streams | {f"producer.{key}": value for key, value in (producer | plain).items()}
+    found |= {f"consumer.{key}": value for key, value in (consumer | plain).items()}
+    return found | {f"main.consumer.{k}": v for k, v in (consumer | plain | consumers).items()}
 
 
 def _taken(variables: StreamsApp) -> dict[str, str]:
