@@ -14,10 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
 from rich.table import Table
 
 from kedge.plan.inventory.reading import read_inventory
@@ -31,6 +35,8 @@ from lab.demo.archive import VENDORS
 from lab.demo.inventory import DERIVED, derive, for_trials
 from lab.demo.options import INVENTORY, DemoOptions, parse
 
+#: All that a demo prints.
+LOG = PROJECT / "runs" / "demo.log"
 #: Trials that show what a run does, in minutes; defaults give figures worth keeping.
 _TRIALS = {
     "capacity": (
@@ -46,6 +52,9 @@ _TRIALS = {
     ),
 }
 _RECAP = re.compile(r"changed=(\d+)")
+_TASK = re.compile(r"(?:TASK|PLAY|RUNNING HANDLER) \[(.*)\] \**$")
+#: Lines of Ansible that say no more than that a task ran, or had nothing to do.
+_ROUTINE = re.compile(r"\s*$|(ok|changed|included|skipping): [^=]*$|skipping: |PLAY RECAP|\S+ +: ok=\d")
 
 
 class PhaseError(Exception):
@@ -92,8 +101,14 @@ def phases(inventory: str, trials: str = "", variants: Sequence[str] = ()) -> tu
     )
 
 
-def run(phase: Phase) -> tuple[float, int]:
+def run(phase: Phase, log: TextIO, status: Status | None = None) -> tuple[float, int]:
     """Run a phase with its output shown; return seconds and exit status.
+
+    Args:
+        phase: the phase.
+        log: gets all of its output.
+        status: what a terminal shows of it while it runs: then only lines that say more than that a task ran
+            are printed, and the task stands here.
 
     Raises:
         PhaseError: when the phase's own check does not hold.
@@ -110,9 +125,13 @@ def run(phase: Phase) -> tuple[float, int]:
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
+            log.write(line)
             lines.append(line)
+            if status is not None and (task := _TASK.match(line)):
+                status.update(f"{phase.name}, {time.monotonic() - began:.0f} s: {escape(task[1])}")
+            elif status is None or not _ROUTINE.match(line):
+                sys.stdout.write(line)
+                sys.stdout.flush()
     seconds = time.monotonic() - began
     if process.returncode == 0 and phase.check and (wrong := phase.check("".join(lines))):
         print(f"{phase.name}: {wrong}", file=sys.stderr)
@@ -177,20 +196,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Problem as problem:
         print(f"make demo: {problem}", file=sys.stderr)
         return 2
+    watched = console.is_terminal and not os.environ.get("VERBOSE")
+    if watched:
+        console.print(f"all that is printed: {LOG.relative_to(PROJECT)}; VERBOSE=1 shows it here")
+    LOG.parent.mkdir(exist_ok=True)
+    with LOG.open("w", encoding="utf-8") as log:
+        return _played(phases(inventory, asked.trials, asked.variants), console, log, watched=watched)
+
+
+def _played(some: Sequence[Phase], console: Console, log: TextIO, *, watched: bool) -> int:
     table = Table("phase", "seconds", "target", title="The demo in phases")
     total = time.monotonic()
     status = 0
-    for phase in phases(inventory, asked.trials, asked.variants):
+    for phase in some:
         console.rule(phase.name)
         try:
-            seconds, status = run(phase)
+            with console.status(phase.name) if watched else nullcontext() as shown:
+                seconds, status = run(phase, log, shown)
         except PhaseError as error:
             seconds, status = 0.0, error.status
         target = f"{phase.target_s:.0f}" if phase.target_s else ""
         table.add_row(phase.name + ("" if status == 0 else " [red]failed[/]"), f"{seconds:.1f}", target)
         if status:
             break
-    target = "" if asked.trials else "240 when cached"
+    target = "240 when cached" if any(phase.check for phase in some) else ""
     table.add_row("all", f"{time.monotonic() - total:.1f}", target, end_section=True)
     console.print(table)
     if status == 0:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from rich.status import Status
 
 from kedge.plan.inventory.reading import read_inventory
 from kedge.services.planning import make_plan
@@ -277,9 +279,10 @@ def test_the_demo_deploys_the_inventory_that_it_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo, "DERIVED", tmp_path / "demo")
+    monkeypatch.setattr(demo, "LOG", tmp_path / "demo.log")
     commands: list[tuple[str, ...]] = []
 
-    def run(phase: demo.Phase) -> tuple[float, int]:
+    def run(phase: demo.Phase, log: object, shown: object) -> tuple[float, int]:
         commands.append(phase.command)
         return 1.0, 0
 
@@ -292,6 +295,35 @@ def test_the_demo_deploys_the_inventory_that_it_made(
     assert {(ROOT / word).resolve() for word in made} == {tmp_path / "demo"}
     variables = yaml.safe_load((tmp_path / "demo/group_vars/all/main.yml").read_text())
     assert variables["verify"]["kafka"]["records_per_s"] == 10_000
+
+
+@pytest.mark.process
+def test_a_terminal_shows_what_was_done_and_the_log_every_task(capfd: pytest.CaptureFixture[str]) -> None:
+    printed = """
+PLAY [Deploy] **********
+TASK [instances : Start [one]] **********
+skipping: [rest1]
+ok: [lb1]
+kafka_rest@8082 of rest1 ready after 5.1 s
+changed: [rest1]
+ok: [localhost] =>
+    msg: a note
+PLAY RECAP *****
+rest1                      : ok=12   changed=3    unreachable=0
+"""
+    phase = demo.Phase("deploy", (sys.executable, "-c", f"print({printed!r})"))
+    log = io.StringIO()
+    status = Status("")
+    assert demo.run(phase, log, status)[1] == 0
+    assert capfd.readouterr().out.splitlines() == [
+        "kafka_rest@8082 of rest1 ready after 5.1 s",
+        "ok: [localhost] =>",
+        "    msg: a note",
+    ]
+    assert "instances : Start [one]" in str(status.renderable.text)
+    assert log.getvalue() == f"{printed}\n"
+    demo.run(phase, log)
+    assert "TASK [instances" in capfd.readouterr().out
 
 
 @pytest.mark.process
