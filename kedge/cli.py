@@ -27,6 +27,9 @@ COMMANDS: Final = {
     "review": Command(
         "kedge.review.command", "judge configuration files that you run today", "docker-compose.yml"
     ),
+    "explain": Command(
+        "kedge.explain", "say what a key or a rule is, and why a plan has it", "linger.ms -i inventories/prod"
+    ),
     "clients": Command(
         "kedge.services.clients.__main__",
         "print the settings of kafka_clients",

@@ -80,6 +80,12 @@ def beyond(component: Component, version: str) -> bool:
     return all(numbers(version)[: len(file)] > file for file in files)
 
 
+def versions(component: Component) -> list[str]:
+    """Return the versions that have a file, in their order."""
+    found = (path.stem.removeprefix(f"{component}-") for path in _files(component))
+    return sorted(found, key=numbers)
+
+
 @cache
 def entries(component: Component, version: str) -> Mapping[str, str]:
     """Return the keys of a version with what they take, '' where nothing is known of it."""

@@ -39,6 +39,7 @@ ELSEWHERE = {
     "make lint": "make test calls it",
     "make bench-clients": "tests/kafka/test_three_brokers.py, its phases one by one",
     "make test-fast": "make test calls it",
+    ".venv/bin/kedge explain linger.ms -i inventories/mine": "tests/unit/test_explain.py",
     ".venv/bin/kedge review FILE...": "tests/unit/test_review.py",
     ".venv/bin/ansible-playbook -i HOSTS review.yml": "tests/unit/test_host_review.py, on stubs of hosts",
     ".venv/bin/ansible-playbook -i inventories/mine plan.yml": "tests/e2e/test_demo.py, on the local fleet",

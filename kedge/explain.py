@@ -1,0 +1,139 @@
+"""``kedge explain WORD``: what a key or a rule is, and what the plan of an inventory does with it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, get_args
+
+from kedge.evidence.nearest import nearest
+from kedge.evidence.printable import plain_lines
+from kedge.keys import catalogue
+from kedge.plan.compact_names import compact
+from kedge.plan.inventory.archives import read_archives
+from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.inventory.yaml_files import InventoryError
+from kedge.plan.plan import Plan
+from kedge.plan.rules import since
+from kedge.plan.settings import Setting
+from kedge.plan.sources import cited
+from kedge.plan.text import findings, wrapped
+from kedge.services.planning import make_plan
+from kedge.services.registry import SERVICES
+
+#: The signs of the catalogues, in words.
+_FORMS: Final = {
+    "=": "one of {}",
+    "~": "one of {}, in any case",
+    "+": "several of {}, with commas",
+    "#": "a whole number from {}",
+    "%": "a number from {}",
+}
+#: What stands before a client's key where a component hands it on.
+_CLIENTS: Final = ("admin", "client", "consumer", "producer")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print what is known of a word; return 0, or 2 where nothing is or an input cannot be read."""
+    parser = argparse.ArgumentParser(prog="kedge explain", description=__doc__)
+    parser.add_argument("word", metavar="KEY|RULE", help="a component's key, or a rule that a plan names")
+    parser.add_argument(
+        "where", nargs="?", default="", help="only of places that begin so, such as rest1 or 'topic orders'"
+    )
+    parser.add_argument("--inventory", "-i", action="append", default=[], type=Path, help="its plan as well")
+    options = parser.parse_args(arguments)
+    try:
+        plan = _plan(options.inventory)
+    except InventoryError as error:
+        print(error, file=sys.stderr)
+        return 2
+    known, planned = (
+        list(of_key(options.word)),
+        list(of_plan(plan, options.word, options.where)) if plan else [],
+    )
+    if not known and not planned:
+        near = nearest(options.word, words(plan))
+        mend = f"did you mean {near}?" if near else "give -i INV for rules and keys of its plan"
+        print(f"kedge explain {options.word}: nothing has this name; {mend}", file=sys.stderr)
+        return 2
+    if plan and not planned:
+        planned = [f"not in the plan{f' of {options.where}' * bool(options.where)}"]
+    blocks = ["\n".join(block) for block in (known, planned) if block]
+    print(plain_lines("\n\n".join(blocks)))
+    return 0
+
+
+def _plan(inventory: list[Path]) -> Plan | None:
+    if not inventory:
+        return None
+    read = read_inventory(inventory, SERVICES)
+    return make_plan(read, archives=read_archives(read, SERVICES))
+
+
+def words(plan: Plan | None) -> set[str]:
+    """Return all that can be explained."""
+    known = {key for component in get_args(catalogue.Component) for key in catalogue.every_key(component)}
+    if plan:
+        known |= {word for _, s in plan.settings() for word in (s.key, s.rule)}
+        known |= {f.rule for f in plan.findings}
+    return known
+
+
+def of_key(key: str) -> Iterator[str]:
+    """Yield what the components read under a key: what it takes and its default, by version."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for component in get_args(catalogue.Component):
+        for version in catalogue.versions(component):
+            if key in (entries := catalogue.entries(component, version)):
+                default = catalogue.defaults(component, version).get(key, "")
+                said.setdefault((_takes(entries[key]), default), []).append(f"{component} {version}")
+    if said:
+        yield f"{key}: read by"
+    elif (client := key.partition("."))[0] in _CLIENTS:
+        yield from of_key(client[2])
+    for (takes, default), readers in said.items():
+        held = "; ".join(filter(None, (takes, f"default {default}" if default else "")))
+        yield from wrapped(f"{', '.join(readers)}{f': {held}' if held else ''}", 4)
+
+
+def _takes(form: str) -> str:
+    sign, _, values = form.partition(" ")
+    if sign not in _FORMS:
+        return ""
+    between = " to " if sign in "#%" else ", "
+    return _FORMS[sign].format(between.join(values.split()))
+
+
+def of_plan(plan: Plan, word: str, where: str = "") -> Iterator[str]:
+    """Yield the settings of a plan under a key or by a rule, with their reasons, then its findings."""
+    places: dict[Setting, list[str]] = {}
+    for place, setting in plan.settings():
+        if word in (setting.key, setting.rule) and _is_at(place, where):
+            # Files of different instances are the same setting.
+            places.setdefault(replace(setting, file=setting.file.rpartition("/")[2]), []).append(place)
+    for s, of in places.items():
+        yield compact(of)
+        yield f"    {s.file}  {s.key}={'***' if s.hidden else s.value}"
+        yield from wrapped(s.because, 8)
+        yield from wrapped(f"{s.rule}, since {since(s.rule)}; {s.basis}; {s.source}", 8)
+    yield from _addresses(places)
+    about = tuple(
+        f
+        for f in plan.findings
+        if _is_at(f.where, where) and (f.rule == word or (f.subject and word in f.subject.keys))
+    )
+    if about:
+        yield from findings(about)
+
+
+def _is_at(place: str, where: str) -> bool:
+    return not where or place == where or place.startswith((f"{where} ", f"{where}@"))
+
+
+def _addresses(settings: Iterable[Setting]) -> Iterator[str]:
+    for source in cited(s.source for s in settings).values():
+        if source.address:
+            yield from wrapped(f"{source.title}: {source.address}", 4)
