@@ -16,7 +16,7 @@ _OPEN: Final = ("confluent.", "listener.name.", "metric.reporters.", "metrics.co
 #: What components are called that nobody knows by the name of their catalogue.
 _TITLES: Final[Mapping[Component, str]] = {"mm2": "MirrorMaker 2", "streams": "Kafka Streams"}
 #: What most components do with a key that they do not know.
-SILENT: Final = " and would pass over it in silence"
+SILENT: Final = " and ignores it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class ReviewedKey:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Something that nobody said: the option, what it is, and the keys that it decides."""
+    """A number that was not given: the option, what it is, and the keys that it decides."""
 
     option: str
     what: str
@@ -316,7 +316,7 @@ def _rows(
 def _asks(
     process: RunningProcess, version: str, machine: ReviewedMachine, asked: frozenset[str], planned: Plan
 ) -> Iterator[Ask]:
-    """Yield what nobody said, each with the keys whose planned value it changes."""
+    """Yield what was not given, each with the keys whose planned value it changes."""
     as_it_is = _settings(planned, process.kind)
 
     @cache

@@ -10,7 +10,7 @@ from kedge.plan.compact_names import fold
 from kedge.plan.settings import Basis, apart
 from kedge.plan.text import findings as of_findings
 from kedge.plan.text import wrapped
-from kedge.review.judging import Ask, Judgement, ReviewedKey
+from kedge.review.judging import Judgement, ReviewedKey
 from kedge.review.reading import comes_later
 
 #: Differences that are shown unless all are asked for.
@@ -134,12 +134,6 @@ def _row(row: ReviewedKey) -> Iterator[str]:
     yield from wrapped(f"{row.because} [{row.rule}; {row.basis}; {row.source}]{needs}", 8)
 
 
-def _asked(asks: Sequence[Ask]) -> Iterator[str]:
-    yield "nobody said, so that the plan assumes it; each decides"
-    for ask in asks:
-        yield from wrapped(f"{ask.option} ({ask.what}): {fold(ask.decides)}", 4)
-
-
 def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bool = False) -> str:
     """Return the review as Markdown."""
     lines = ["# Review", ""]
@@ -180,7 +174,7 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
             ]
             lines.append("")
         if one.asks:
-            lines += ["Nobody said, so that the plan assumes it; each decides:", ""]
+            lines += ["Assumed, since it was not given, with the keys that it decides:", ""]
             lines += [f"- `{ask.option}` ({_cell(ask.what)}): {', '.join(ask.decides)}" for ask in one.asks]
             lines.append("")
     if others:

@@ -120,7 +120,7 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
                 "warning",
                 "keys.unknown",
                 where,
-                f"MirrorMaker 2 reads {key} of a cluster alone, and passes over it here: {place}",
+                f"MirrorMaker 2 reads {key} only for a cluster, and ignores it here: {place}",
                 f"write {place}",
                 Subject(where, (key,)),
             )

@@ -135,7 +135,7 @@ def plan_consumers(
     )
     measured = Choice(
         _THREADS,
-        "the default: reads wait in a queue since the new consumer, and one thread served a group of 8; the "
+        "the default: reads wait in a queue and hold no thread, so that one thread served a group of 8; the "
         f"largest group has {group} members",
         f"{MEASURED}, Groups and restarts",
         "measured",
