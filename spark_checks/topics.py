@@ -2,7 +2,7 @@
 
 A task takes a share of the run's records: ranges of offsets of some partitions of one topic. The functions
 run in Spark's Python workers, which get them by value and need confluent_kafka, numpy, pandas and pyarrow.
-docs/measurements/audit.md has the time beside Spark's own Kafka source, whose tasks take one range each.
+lab/measurements/audit.md has the time beside Spark's own Kafka source, whose tasks take one range each.
 """
 
 from __future__ import annotations

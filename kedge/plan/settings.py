@@ -18,7 +18,7 @@ Advice = Literal["measured", "documented", "stock"]
 #: basis counts.
 #:
 #: documented: the source states the value, or the formula with every factor.
-#: measured: a measurement settled it: a page of docs/measurements, or a run on the person's own cluster.
+#: measured: a measurement settled it: a page of lab/measurements, or a run on the person's own cluster.
 #: derived: it follows from the inventory, from other settings or from how Kedge lays out a host, by what the
 #:     reason says; nobody had to choose a number.
 #: estimate: the value, a factor or a margin is a judgement that no source states and no measurement settled.

@@ -2,7 +2,7 @@
 
 Evidence files hold rows nearly in the order in which things happened. A window shuffles and sorts all of
 them; this looks once at each Arrow batch and keeps a row for every stretch that is in order, so that only
-stretches are compared afterwards. This is the audit's one function in Python: docs/measurements/audit.md has
+stretches are compared afterwards. This is the audit's one function in Python: lab/measurements/audit.md has
 the time of both forms.
 """
 

@@ -8,7 +8,7 @@ MapR            Kafka REST Proxy - Performance Tuning for MapR Event Store
 Salesforce      MirrorMaker Performance Tuning
 Streams         A Journey of Performance Tuning KafkaStream Application
 throughput      Configure Kafka for High Throughput
-measured        docs/measurements
+measured        lab/measurements
 KIP-81          min(brokers x fetch.max.bytes, partitions x max.partition.fetch.bytes) of fetched data a consumer
 """
 

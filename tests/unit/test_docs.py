@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "lab" / "measurements").glob("*.md")),
     ROOT / "lab" / "services" / "sandbox_rest" / "README.md",
 ]
 

@@ -28,7 +28,7 @@ def test_a_key_of_a_plan_is_told_with_its_reason_where_it_was_asked_for(
     said = capsys.readouterr().out
     assert said.startswith("rest1 kafka_rest@[8082-8083]\n    environment  KAFKAREST_HEAP_OPTS=-X")
     assert "rest.heap.consumers, since 0.2.0; estimate" in said
-    assert "docs/measurements/rest-proxy.md" in said
+    assert "lab/measurements/rest-proxy.md" in said
     assert main(["linger.ms", "rest", *EXAMPLE]) == 0
     assert capsys.readouterr().out.endswith("\n\nnot in the plan of rest\n")
 

@@ -62,7 +62,7 @@ def test_a_full_plan_prints_title_and_address_of_what_it_cites() -> None:
     assert "  KIP-345  (kafka-improvement-proposals)\n        Kafka Improvement Proposals; Apache" in printed
     assert "        https://cwiki.apache.org/confluence/display/KAFKA/" in printed
     assert "  REST proxy facts  (measured-rest-proxy)" in printed
-    assert "        docs/measurements/rest-proxy.md" in printed
+    assert "        lab/measurements/rest-proxy.md" in printed
     assert "  measured by run-1  (your-measurement)" in printed
     assert "MapR" not in printed
     assert "https://" not in text(PLAN)

@@ -67,7 +67,7 @@ class LevelRounds:
 def warm_up(load: Callable[..., str], fresh_s: float, log: RunLog, *, small: bool) -> None:
     """Load processes until the processor time that a record takes of them is level.
 
-    A search whose processes get quicker from trial to trial finds no limit (docs/measurements/trials.md), and
+    A search whose processes get quicker from trial to trial finds no limit (lab/measurements/trials.md), and
     variants that are still being compiled are compared by their compilers.
     ``load`` loads them for so many seconds at most, in ``small`` requests or in those of the load, and asks
     ``steady`` after each round of ``round_s`` seconds. It returns why the load failed, if it did.
@@ -100,7 +100,7 @@ def warm(
     """Have processes that may have just begun compile their code, by the load of a trial.
 
     They spend several times as much processor time on a record as after ten minutes of load
-    (docs/measurements/trials.md), and fall behind at first. ``small`` sends the load in many more requests.
+    (lab/measurements/trials.md), and fall behind at first. ``small`` sends the load in many more requests.
     Where ``steady`` is given, it is asked after each round of ``round_s`` seconds whether that is enough.
     Nothing of the load is judged or kept. Returns why it failed, if it did. Raises InterruptedError when told
     to end, TrialsError when the load cannot begin.

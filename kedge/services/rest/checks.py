@@ -212,7 +212,7 @@ def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None
             "rest.records_per_request",
             f"{per_request} records in a request: 1,000 gave 1.2 times the throughput of 100 on loopback and "
             "1.8 times on a fleet, and the median answer took 86 ms in place of 14 there "
-            f"({MEASURED}, Producing; docs/measurements/real-proxies.md)",
+            f"({MEASURED}, Producing; lab/measurements/real-proxies.md)",
             "let clients send about 100 records in a request",
             variable="kafka_rest_workload.records_per_request",
         )

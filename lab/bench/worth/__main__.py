@@ -2,7 +2,7 @@
 
     python -m lab.bench.worth -i INV [CLASS...]  a report each in reports/, and the page's tables
     python -m lab.bench.worth --check            what there is, and what would be played; nothing is touched
-    python -m lab.bench.worth --table            the tables of docs/measurements/worth.md from the reports
+    python -m lab.bench.worth --table            the tables of lab/measurements/worth.md from the reports
 
 Stock, documented and planned take turns in blocks, and are judged as compare.yml judges variants: intervals,
 and Holm's correction over all figures of a class. Not for a fleet that serves anybody: every turn deploys.
@@ -32,7 +32,7 @@ from lab.bench.worth.fleet import Loops, compared
 from lab.bench.worth.table import ALONE, reports, worse, written
 
 HERE: Final = Path(__file__).parent
-PAGE: Final = HERE.parents[2] / "docs" / "measurements" / "worth.md"
+PAGE: Final = HERE.parents[1] / "measurements" / "worth.md"
 VARIANTS: Final = ("stock", "documented", "planned")
 _SECONDS: Final = 15.0
 _WARM_UP_S: Final = 30.0

@@ -1,4 +1,4 @@
-"""The reports of classes of work as the tables of docs/measurements/worth.md."""
+"""The reports of classes of work as the tables of lab/measurements/worth.md."""
 
 from __future__ import annotations
 
