@@ -9,6 +9,11 @@ from typing import Any
 from kedge.plan.findings import WITH_INVENTORY, Finding, Reader
 
 
+def in_url(address: str) -> str:
+    """Return an address as it stands before a colon and a port: of IPv6 in brackets."""
+    return f"[{address}]" if ":" in address else address
+
+
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """Hosts with their variables, and groups with their hosts, as Ansible resolved them.

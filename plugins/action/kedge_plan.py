@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ansible import context
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
@@ -29,7 +30,7 @@ from kedge.plan.inventory.clusters import bootstrap, clusters
 from kedge.plan.inventory.loads import chosen, loads
 from kedge.plan.inventory.logins import no_kerberos
 from kedge.plan.inventory.precedence import check_precedence
-from kedge.plan.inventory.reading import prefixes, resolved, vaulted, without_facts
+from kedge.plan.inventory.reading import prefixes, resolved, spelled_out, vaulted, without_facts
 from kedge.plan.inventory.recommendations import with_recommendations
 from kedge.plan.inventory.secrets import private, seal
 from kedge.plan.inventory.security import librdkafka
@@ -191,9 +192,10 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
     for path in inventories(task_vars.get("ansible_inventory_sources", ())):
         check_files(path, lenient=True)
     hosts, ways, begin = {}, {}, prefixes(SERVICES)
+    spelled = spelled_out(context.CLIARGS.get("extra_vars") or ())
     for host in task_vars["groups"].get("all", ()):
         variables = task_vars["hostvars"][host]
-        hosts[host] = resolved(host, variables, begin)
+        hosts[host] = resolved(host, variables, begin, spelled)
         ways[host] = {name: str(variables[name]) for name in _WAY if name in variables}
     groups = {name: tuple(members) for name, members in task_vars["groups"].items()}
     sources = task_vars.get("ansible_inventory_sources", ())
