@@ -39,7 +39,9 @@ class Inventory:
 
     def address(self, host: str) -> str:
         """Return the address by which other machines reach a host."""
-        return str(self.hosts[host].get("ansible_host", host))
+        variables = self.hosts[host]
+        # As Ansible: of both names, the older one counts.
+        return str(variables.get("ansible_ssh_host") or variables.get("ansible_host") or host)
 
     def common(self, variable: str, default: Any = None) -> Any:
         """Return a variable that is the same for the whole inventory (set for the group ``all``)."""

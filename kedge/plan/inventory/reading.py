@@ -32,6 +32,7 @@ from kedge.plan.service import Service, group_names
 _SHARED: Final = (
     "advice",
     "ansible_host",
+    "ansible_ssh_host",
     "data_center",
     "rack",
     "rollout",
