@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from kedge.deploy.planned import flow_of, planned_instances, planned_value, reached
 from kedge.evidence.load_options import LoadSpec, RestLoad
+from kedge.plan.hosts import in_url
 from kedge.plan.inventory.secrets import public
 from kedge.services.mirror.topics_and_groups import FlowFacts
 
@@ -87,7 +88,7 @@ def _proxies(plan: Mapping[str, Any]) -> list[str]:
             found |= set(re.findall(r"https?://[^\s,/?#@]+", settings.get("advertised.listeners", "")))
             if name := settings.get("host.name"):
                 scheme = "https" if instance["software"]["tls"] else "http"
-                found.add(f"{scheme}://{name}:{instance['port']}")
+                found.add(f"{scheme}://{in_url(name)}:{instance['port']}")
     return sorted(found)
 
 

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from kedge.deploy.planned import flow_of, planned_value, reached
+from kedge.plan.hosts import in_url
 from kedge.services.balancer.security import ANY
 from kedge.services.rest.distribution import LISTENER
 
@@ -20,7 +21,7 @@ def rest_probe(instance: Mapping[str, Any], address: str, topic: str) -> dict[st
     files = {PurePosixPath(s["file"]).name: s["file"] for s in instance["settings"]}
     scheme = "https" if instance["software"]["tls"] else "http"
     kind = instance["software"]["ready"]
-    probe = {"kind": kind, "url": f"{scheme}://{address}:{instance['port']}", "topic": topic}
+    probe = {"kind": kind, "url": f"{scheme}://{in_url(address)}:{instance['port']}", "topic": topic}
     if "listener-ca.pem" in files:
         probe["ca"] = files["listener-ca.pem"]
     if "ssl.client.authentication" in found:
@@ -32,7 +33,7 @@ def rest_probe(instance: Mapping[str, Any], address: str, topic: str) -> dict[st
 def balancer_probe(balancer: Mapping[str, Any], socket: str, *, changing: bool) -> dict[str, Any]:
     """Return the probe that asks a balancer as a client would; a login in it has a mark for its secret."""
     name, _, port = planned_value(balancer, "bind").rpartition(":")
-    address = "127.0.0.1" if name == ANY else f"[{name}]" if ":" in name else name
+    address = "127.0.0.1" if name == ANY else name
     listener = next((s["file"] for s in balancer["settings"] if s["file"].endswith(f"/{LISTENER}")), None)
     user = balancer["software"]["login"]
     return {

@@ -9,6 +9,11 @@ from typing import Any
 from kedge.plan.findings import WITH_INVENTORY, Finding, Reader
 
 
+def in_url(address: str) -> str:
+    """Return an address as it stands before a colon and a port: of IPv6 in brackets."""
+    return f"[{address}]" if ":" in address else address
+
+
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """Hosts with their variables, and groups with their hosts, as Ansible resolved them.
@@ -34,7 +39,9 @@ class Inventory:
 
     def address(self, host: str) -> str:
         """Return the address by which other machines reach a host."""
-        return str(self.hosts[host].get("ansible_host", host))
+        variables = self.hosts[host]
+        # As Ansible: of both names, the older one counts.
+        return str(variables.get("ansible_ssh_host") or variables.get("ansible_host") or host)
 
     def common(self, variable: str, default: Any = None) -> Any:
         """Return a variable that is the same for the whole inventory (set for the group ``all``)."""

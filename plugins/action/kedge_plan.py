@@ -11,9 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ansible import constants, context
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.playbook.play_context import PlayContext
 from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import connection_loader
 from ansible.utils.display import Display
 
 from kedge.deploy.kafka_admin import speaks
@@ -29,7 +32,7 @@ from kedge.plan.inventory.clusters import bootstrap, clusters
 from kedge.plan.inventory.loads import chosen, loads
 from kedge.plan.inventory.logins import no_kerberos
 from kedge.plan.inventory.precedence import check_precedence
-from kedge.plan.inventory.reading import prefixes, resolved, vaulted, without_facts
+from kedge.plan.inventory.reading import prefixes, resolved, spelled_out, vaulted, without_facts
 from kedge.plan.inventory.recommendations import with_recommendations
 from kedge.plan.inventory.secrets import private, seal
 from kedge.plan.inventory.security import librdkafka
@@ -48,17 +51,23 @@ from kedge.services.rights import rights_of
 from kedge.services.streams.application_json import applications_json
 from kedge.services.topics.planner import targets
 
-_CONNECTION = (
-    "ansible_host",
-    "ansible_port",
-    "ansible_user",
-    "ansible_ssh_private_key_file",
-    "ansible_ssh_common_args",
-    "ansible_ssh_extra_args",
-    "ansible_become",
-    "ansible_become_user",
-    "ansible_python_interpreter",
-)
+#: What says how a host is reached beside what Ansible's own plugin of SSH resolves: a command line's options.
+_BESIDE = {
+    "ansible_connection": "connection",
+    "ansible_become": "become",
+    "ansible_become_method": "become_method",
+    "ansible_become_user": "become_user",
+    "ansible_python_interpreter": "",
+}
+#: Options of that plugin, by the variables that others read.
+_SSH = {
+    "ansible_host": "host",
+    "ansible_port": "port",
+    "ansible_user": "remote_user",
+    "ansible_ssh_private_key_file": "private_key_file",
+    "ansible_ssh_common_args": "ssh_common_args",
+    "ansible_ssh_extra_args": "ssh_extra_args",
+}
 #: What decides where SSH would connect to.
 _WAY = (
     "ansible_connection",
@@ -191,9 +200,10 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
     for path in inventories(task_vars.get("ansible_inventory_sources", ())):
         check_files(path, lenient=True)
     hosts, ways, begin = {}, {}, prefixes(SERVICES)
+    spelled = spelled_out(context.CLIARGS.get("extra_vars") or ())
     for host in task_vars["groups"].get("all", ()):
         variables = task_vars["hostvars"][host]
-        hosts[host] = resolved(host, variables, begin)
+        hosts[host] = resolved(host, variables, begin, spelled)
         ways[host] = {name: str(variables[name]) for name in _WAY if name in variables}
     groups = {name: tuple(members) for name, members in task_vars["groups"].items()}
     sources = task_vars.get("ansible_inventory_sources", ())
@@ -259,7 +269,7 @@ def _become(hostvars: Any, hosts: Iterable[str], asked: str | None) -> dict[str,
     for host in hosts:
         own = hostvars[host]
         given = own.get("ansible_become_password") or own.get("ansible_become_pass") or asked
-        if given and own.get("ansible_become"):
+        if given and own.get("ansible_become", context.CLIARGS.get("become")):
             found[host] = str(given)
     return {"become": found} if found else {}
 
@@ -275,15 +285,27 @@ def _show(shown: str) -> None:
 
 def _connections(hostvars: Any, groups: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return an inventory (YAML or JSON form) of how hosts are reached; passwords stay out."""
+    found = {host: _connection(host, hostvars[host]) for hosts in groups.values() for host in hosts}
     return {
-        group: {"hosts": {host: _connection(hostvars[host]) for host in hosts}}
-        for group, hosts in groups.items()
-        if hosts
+        group: {"hosts": {host: found[host] for host in hosts}} for group, hosts in groups.items() if hosts
     }
 
 
-def _connection(variables: Any) -> dict[str, Any]:
-    found = {name: variables[name] for name in _CONNECTION if name in variables}
+def _connection(host: str, variables: Any) -> dict[str, Any]:
+    """Return how Ansible reaches a host: by its variables, the command line and the configuration."""
+    given = context.CLIARGS
+    found: dict[str, Any] = {}
+    for name, option in _BESIDE.items():
+        value = variables[name] if name in variables else given.get(option)
+        # The default of an option says nothing.
+        found |= {name: value} if name in variables or value not in (None, False, "ssh", "sudo") else {}
+    ssh = connection_loader.get("ssh", PlayContext())
+    names = constants.config.get_plugin_vars("connection", "ssh")
+    known = {name: variables[name] for name in names if name in variables}
+    ssh.set_options(var_options={"inventory_hostname": host, **known})
+    values = {name: ssh.get_option(option) for name, option in _SSH.items()}
+    values["ansible_user"] = values["ansible_user"] or given.get("remote_user")
+    found |= {name: value for name, value in values.items() if value not in (None, "")}
     # One connection a host serves all commands; without it each costs a handshake of 0.2 s.
     arguments = [str(found.get("ansible_ssh_common_args", "")).strip(), f"-o ControlPath={_CONTROL_PATH}"]
     return found | {"ansible_ssh_common_args": " ".join(a for a in arguments if a)}

@@ -63,8 +63,8 @@ def _way(host: str, variables: Mapping[str, Any]) -> list[str] | None:
     if variables.get("ansible_connection", "ssh") not in ("ssh", "smart"):
         return None
     words = [word for name in _ARGUMENTS for word in shlex.split(str(variables.get(name) or ""))]
-    port = variables.get("ansible_port") or variables.get("ansible_ssh_port")
-    address = variables.get("ansible_host") or variables.get("ansible_ssh_host") or host
+    port = variables.get("ansible_ssh_port") or variables.get("ansible_port")
+    address = variables.get("ansible_ssh_host") or variables.get("ansible_host") or host
     return [*words, *(("-p", str(port)) if port else ()), str(address)]
 
 

@@ -23,14 +23,22 @@ EXAMPLES = r"""
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 
-from kedge.evidence.border.action import actions
-from kedge.evidence.border.untrusted import UntrustedError
-from kedge.services.registry import SERVICES
+try:
+    from kedge.evidence.border.action import actions
+    from kedge.evidence.border.untrusted import UntrustedError
+    from kedge.services.registry import SERVICES
+except ModuleNotFoundError as error:
+    # This is the first plugin that Ansible loads, which would call it a bug of its own.
+    raise SystemExit(
+        f"{sys.executable} has no {error.name}. No host was touched. Run "
+        f"{Path(__file__).resolve().parents[2] / '.venv/bin/ansible-playbook'}, which make setup installs"
+    ) from None
 
 _SETS_FACTS = ("set_fact", "ansible.builtin.set_fact")
 _SERVICES = frozenset(service.name for service in SERVICES)

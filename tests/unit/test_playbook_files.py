@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,3 +88,16 @@ def _tasks(tasks: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
         yield task
         for part in ("block", "rescue", "always"):
             yield from _tasks(task.get(part))
+
+
+def test_the_image_for_awx_has_the_ansible_of_the_lock() -> None:
+    image = yaml.safe_load((ROOT / "requirements/execution-environment.yml").read_text())
+    assert image["dependencies"]["ansible_core"]["package_pip"] in (ROOT / "requirements.txt").read_text()
+
+
+def test_plugins_without_the_kit_say_in_a_line_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kedge.evidence.border.action", None)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "plugins/callback/kedge_events.py"))
+    assert "No host was touched. Run " in str(ended.value.code)
+    assert len(str(ended.value.code).splitlines()) == 1

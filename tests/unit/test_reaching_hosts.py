@@ -15,8 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible import context
+from ansible.module_utils.common.collections import ImmutableDict
+from ansible.plugins.loader import init_plugin_loader
+from ansible.utils.collection_loader import AnsibleCollectionConfig
 
-from plugins.action.kedge_plan import _become
+from plugins.action.kedge_plan import _become, _connection
 from verify.collect import remote
 from verify.collect.hosts import CollectError, forward, ssh, to_access
 from verify.watch.host_watcher import HostWatcher
@@ -127,6 +131,59 @@ def test_evidence_gives_sudo_its_password_by_standard_input() -> None:
     client = SimpleNamespace(get_transport=lambda: SimpleNamespace(open_session=lambda timeout: channel))
     remote._printed(client, "date", to_access("h", BASTION), float("inf"))
     assert sent == ["sudo -S -p '' sh -c date", f"{PASSWORD}\n".encode(), None]
+
+
+@pytest.mark.parametrize(
+    ("variables", "command", "reached"),
+    [
+        (
+            {"ansible_ssh_host": "10.0.0.9", "ansible_ssh_user": "x", "ansible_ssh_port": 2222},
+            {"remote_user": "bob", "private_key_file": "/k"},
+            {
+                "ansible_host": "10.0.0.9",
+                "ansible_user": "x",
+                "ansible_port": 2222,
+                "ansible_ssh_private_key_file": "/k",
+            },
+        ),
+        (
+            {"ansible_private_key_file": "/own"},
+            {"remote_user": "bob", "become": True, "become_method": "doas", "connection": "ssh"},
+            {
+                "ansible_host": "h",
+                "ansible_user": "bob",
+                "ansible_become": True,
+                "ansible_become_method": "doas",
+                "ansible_ssh_private_key_file": "/own",
+            },
+        ),
+        (
+            {"ansible_connection": "local", "ansible_user": "own"},
+            {"remote_user": "bob", "become": False, "become_method": "sudo", "connection": "ssh"},
+            {"ansible_host": "h", "ansible_connection": "local", "ansible_user": "own"},
+        ),
+    ],
+)
+def test_a_run_reaches_hosts_as_ansible_does(
+    variables: dict[str, Any],
+    command: dict[str, Any],
+    reached: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if AnsibleCollectionConfig.collection_finder is None:
+        init_plugin_loader()
+    monkeypatch.setattr(context, "CLIARGS", ImmutableDict(command))
+    found = _connection("h", variables)
+    assert found.pop("ansible_ssh_common_args").startswith("-o ControlPath=")
+    assert found == reached
+
+
+@pytest.mark.parametrize(
+    "variables", [{"ansible_connection": "local"}, {"ansible_become": True, "ansible_become_method": "doas"}]
+)
+def test_what_collects_says_what_it_does_not_reach(variables: dict[str, Any]) -> None:
+    with pytest.raises(CollectError, match=r"of host h is (local|doas): evidence comes by (ssh|sudo)"):
+        to_access("h", variables)
 
 
 def test_the_password_of_a_host_is_its_own_or_the_one_that_was_asked_for() -> None:

@@ -113,6 +113,33 @@ def test_variables_beside_the_playbooks_count_as_they_do_there(
     assert read_inventory(tmp_path / "hosts.yml", SERVICES).hosts["h1"]["host_cores"] == 3
 
 
+def test_a_number_of_the_command_line_is_no_text(tmp_path: Path) -> None:
+    ambiguous(tmp_path, {})
+    words = ["host_cores=8 kafka_rest_heap_mib=900", "kafka_rest_version=8.3", "kafka_rest_password=12345678"]
+    read = read_inventory(tmp_path, SERVICES, [*words, '{"kafka_rest_package": "7"}', "kafka_x=true"]).hosts[
+        "h1"
+    ]
+    given = [
+        read[f"kafka_{name}"]
+        for name in ("rest_heap_mib", "rest_version", "rest_password", "rest_package", "x")
+    ]
+    assert given == [900, "8.3", "12345678", "7", True]
+    assert read["host_cores"] == 8
+
+
+def test_a_vault_that_another_password_opens_is_said_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = (("default", VaultSecret(b"another-one")),)
+    monkeypatch.setattr(reading, "vault_passwords", lambda: wrong)
+    with pytest.raises(InventoryError) as error:
+        ambiguous(tmp_path, {"group_vars/kafka_rest.yml": vault("17")})
+    assert "java_version of h1" in str(error.value)
+    assert "ecrypt" in str(error.value)
+    assert "give the password that it was encrypted with" in str(error.value)
+    assert "write the value" not in str(error.value)
+
+
 def vault(secret: str) -> str:
     sealed = VaultLib().encrypt(secret, VaultSecret(b"hidden-one"), "default").decode()
     return "java_version: !vault |\n" + indent(sealed, "  ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -493,3 +494,17 @@ def test_listeners_of_ones_own_are_held_against_what_looks_for_them(
     found = of_rule(plan, "rest.listeners", "error")
     assert bool(found) == bool(said)
     assert all(said in one.message for one in found[-1:])
+
+
+def test_an_address_of_ipv6_stands_in_brackets_before_a_port() -> None:
+    inventory = rest(1, groups={"rest_balancer": ("lb1",)})
+    hosts = {
+        host: {**of, "ansible_host": f"fd00::{n}"} for n, (host, of) in enumerate(inventory.hosts.items())
+    }
+    services = make_plan(replace(inventory, hosts=hosts)).services
+    proxy, balancer = services["rest1"]["kafka_rest"][0], services["lb1"]["rest_balancer"][0]
+    assert proxy.value("advertised.listeners") == "http://[fd00::1]:8082"
+    assert balancer.value("server rest1:8082") == "[fd00::1]:8082"
+    assert {balancer.value(key) for key in ("bind", "address", "check host")} == {"[fd00::0]:8080"}
+    servers = {"leaf": {"version": "4.3.1", "bootstrap_servers": "[fd00::5]:9092,leaf:9092"}}
+    assert not of_rule(make_plan(rest(1, common={"kafka_clusters": servers})), "inventory.variable")

@@ -132,6 +132,16 @@ def to_access(name: str, variables: Mapping[str, Any]) -> Access:
                 f"ansible_{key} of host {name} holds a template, {used[f'ansible_{key}']!r}: "
                 f"give the inventory.yml that verify.yml writes into the run's folder"
             )
+    for name_of, reached in (
+        ("connection", ("ssh", "smart", "ansible.builtin.ssh")),
+        ("become_method", ("sudo",)),
+    ):
+        value = used.get(f"ansible_{name_of}", reached[0])
+        if value not in reached:
+            raise CollectError(
+                f"ansible_{name_of} of host {name} is {value}: evidence comes by {reached[0]} alone. "
+                f"Set ansible_{name_of}: {reached[0]} for it, at least for this playbook (-e)"
+            )
     arguments = f"{used.get('ansible_ssh_common_args', '')} {used.get('ansible_ssh_extra_args', '')}"
     others = way_options(name, arguments)
     options = ssh_options(arguments)

@@ -216,7 +216,7 @@ def _named(
 
 def _asked_for(instance: PlannedInstance) -> str:
     """Return what clients call a balancer; empty of anything else."""
-    return instance.value("address").rpartition(":")[0]
+    return instance.value("address").rpartition(":")[0].strip("[]")
 
 
 def _asked(

@@ -60,7 +60,7 @@ _DIGITS: Final = re.compile(r"\d{101}")
 _SHOWN: Final = 150
 #: What clients of today reach.
 _OLDEST_KAFKA: Final = (2, 1)
-_SERVER: Final = re.compile(r"[^\s:,/]+:\d{1,5}")
+_SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/]+):\d{1,5}")
 
 
 def check_inventory(inventory: Inventory, services: Sequence[Service]) -> list[Finding]:

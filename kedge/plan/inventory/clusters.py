@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kedge.plan.findings import Finding
-from kedge.plan.hosts import Inventory
+from kedge.plan.hosts import Inventory, in_url
 from kedge.plan.inventory.security import Security
 from kedge.plan.variable_messages import no_mapping, wrong_variable
 from kedge.plan.variables import Count, MessageBytes, Positive, Strict, Version, read_model
@@ -73,7 +73,7 @@ def bootstrap(inventory: Inventory, name: str, cluster: KafkaCluster, port: int 
         return cluster.bootstrap_servers
     brokers = inventory.group(cluster.brokers or f"kafka_{name}")
     return ",".join(
-        f"{inventory.address(b)}:{inventory.hosts[b].get('kafka_broker_port', port)}" for b in brokers
+        f"{in_url(inventory.address(b))}:{inventory.hosts[b].get('kafka_broker_port', port)}" for b in brokers
     )
 
 

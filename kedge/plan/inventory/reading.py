@@ -9,10 +9,13 @@ import contextlib
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
+from kedge.evidence.secrets import looks_secret
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.precedence import check_precedence
@@ -29,6 +32,7 @@ from kedge.plan.service import Service, group_names
 _SHARED: Final = (
     "advice",
     "ansible_host",
+    "ansible_ssh_host",
     "data_center",
     "rack",
     "rollout",
@@ -46,6 +50,7 @@ _FACTS: Final = re.compile(
     r"\bansible_(facts|memtotal_mb|memory_mb|processor\w*|distribution\w*|os_family|hostname|fqdn|nodename"
     r"|default_ipv[46]|all_ipv[46]_addresses|interfaces|mounts|devices)\b"
 )
+_TYPED: Final = re.compile(r"-?(0|[1-9]\d*)|[Tt]rue|[Ff]alse")
 #: How a file that is encrypted as a whole begins.
 _VAULT: Final = b"$ANSIBLE_VAULT"
 #: What Ansible says of a group's key that it does not know, and goes on without its hosts.
@@ -111,7 +116,11 @@ def read_inventory(
         begin = prefixes(services)
         groups = {name: tuple(map(str, hosts)) for name, hosts in manager.get_groups_dict().items()}
         try:
-            hosts = {str(host): resolved(str(host), seen(str(host)), begin) for host in manager.get_hosts()}
+            spelled = spelled_out(extra_vars)
+            hosts = {
+                str(host): resolved(str(host), seen(str(host)), begin, spelled)
+                for host in manager.get_hosts()
+            }
         except AnsibleError as error:
             raise InventoryError(f"{path}: {one_line(error)}") from error
     if skipped := _SKIPPED.search(said.getvalue()):
@@ -156,8 +165,20 @@ def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:
         load_extra_vars.extra_vars = None
 
 
-def resolved(host: str, variables: Mapping[str, Any], begin: tuple[str, ...]) -> dict[str, Any]:
+def spelled_out(extra_vars: Iterable[str]) -> frozenset[str]:
+    """Return the variables that a command line has as ``-e NAME=VALUE``, which Ansible takes for text."""
+    from ansible.parsing.splitter import parse_kv
+
+    given = (str(word) for word in extra_vars)
+    return frozenset(name for word in given if word[:1] not in ("@", "{", "[") for name in parse_kv(word))
+
+
+def resolved(
+    host: str, variables: Mapping[str, Any], begin: tuple[str, ...], spelled: Collection[str] = ()
+) -> dict[str, Any]:
     """Return the variables of a host that begin so, as plain values; of others the name alone.
+
+    Whole numbers and booleans of variables that are ``spelled`` out on a command line are no text.
 
     Raises:
         InventoryError: when a template uses what nothing defines, or is none; when a name is no word.
@@ -170,17 +191,29 @@ def resolved(host: str, variables: Mapping[str, Any], begin: tuple[str, ...]) ->
             message = f"a variable of {host} has the name {name!r}, which is no word; write its name"
             raise InventoryError(message)
         try:
-            found[name] = _plain(variables[name]) if name.startswith(begin) else None
+            value = _plain(variables[name]) if name.startswith(begin) else None
+            if name in spelled and not looks_secret(name) and _TYPED.fullmatch(str(value)):
+                value = yaml.safe_load(str(value))
+            found[name] = value
         except AnsibleError as error:
             template = getattr(error, "obj", None)
             shown = f" is {str(template)!r}" if isinstance(template, str) else ""
             place = _place(template)
-            message = (
-                f"{place + ': ' if place else ''}{name} of {host}{shown}: {one_line(error)}; define what it "
-                "uses, or write the value itself"
-            )
+            fix = "define what it uses, or write the value itself"
+            if closed := _closed_vault(error):
+                error, fix = closed, "give the password that it was encrypted with (--vault-password-file, "
+                fix += "ANSIBLE_VAULT_PASSWORD_FILE)"
+            message = f"{place + ': ' if place else ''}{name} of {host}{shown}: {one_line(error)}; {fix}"
             raise InventoryError(message) from error
     return found
+
+
+def _closed_vault(error: BaseException | None) -> BaseException | None:
+    """Return the error of a vault that its password did not open, if that is what an error comes from."""
+    # Ansible's class is private.
+    while error is not None and "VaultError" not in type(error).__name__:
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _plain(value: Any) -> Any:

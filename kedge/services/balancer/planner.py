@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kedge.plan.findings import Finding
-from kedge.plan.hosts import Inventory
+from kedge.plan.hosts import Inventory, in_url
 from kedge.plan.inventory.security import RestTls
 from kedge.plan.plan import Part, PlannedInstance
 from kedge.plan.settings import Advice, Choice, Sheet
@@ -45,7 +45,7 @@ class _Server(NamedTuple):
 
 
 def _server(inventory: Inventory, host: str, instance: PlannedInstance) -> _Server:
-    name, address = f"{host}:{instance.port}", f"{inventory.address(host)}:{instance.port}"
+    name, address = f"{host}:{instance.port}", f"{in_url(inventory.address(host))}:{instance.port}"
     health, variables = own_health(inventory, host), _proxies(inventory, host)
     port = health.port(variables.version, instance.port or 0) if health and variables else instance.port
     return _Server(name, address, instance.value("id"), port if port != instance.port else None)
@@ -115,11 +115,10 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
 def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:
     """Plan where the balancer listens, and where clients and health checks say that they find it."""
     port, address = variables.port, variables.address
-    told = Choice(f"{address or own}:{port}", "the address that clients use", _GUIDE, "derived")
+    told = Choice(f"{in_url(address or own)}:{port}", "the address that clients use", _GUIDE, "derived")
     sheet.put(FILE, "address", "balancer.bind", told)
-    name = address or own
     asked = "what clients ask for: an instance may refuse another host than its certificate names"
-    host = Choice(f"[{name}]:{port}" if ":" in name else told.value, asked, _REST_UTILS, "derived")
+    host = Choice(told.value, asked, _REST_UTILS, "derived")
     sheet.put(FILE, "check host", "balancer.health", host)
     bound, because = own, told.because
     if variables.bind_address:
@@ -131,7 +130,7 @@ def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:
             ANY,
             f"on all addresses: the host itself may know {own} as one of loopback (127.0.1.1)",
         )
-    sheet.put(FILE, "bind", "balancer.bind", Choice(f"{bound}:{port}", because, _GUIDE, "derived"))
+    sheet.put(FILE, "bind", "balancer.bind", Choice(f"{in_url(bound)}:{port}", because, _GUIDE, "derived"))
 
 
 def _is_address(name: str) -> bool:

@@ -12,7 +12,7 @@ from kedge.keys.unread import check_keys
 from kedge.plan import jvm_flags
 from kedge.plan.compact_names import compact, natural
 from kedge.plan.findings import Finding
-from kedge.plan.hosts import Inventory
+from kedge.plan.hosts import Inventory, in_url
 from kedge.plan.inventory.clusters import KafkaCluster, clusters
 from kedge.plan.plan import Part, PlannedInstance
 from kedge.plan.service import put_stop
@@ -128,10 +128,10 @@ def _settings(
     security = declared.security
     folder = f"/etc/kafka-broker/{cluster}"
     properties = f"{folder}/server.properties"
-    address = inventory.address(host)
+    address = in_url(inventory.address(host))
     copies = min(3, len(ids))
     voters = ",".join(
-        f"{node_id}@{inventory.address(h)}:{_CONTROLLER_PORT}"
+        f"{node_id}@{in_url(inventory.address(h))}:{_CONTROLLER_PORT}"
         for node_id, h in sorted((ids[h], h) for h in controllers)
     )
 
@@ -154,7 +154,10 @@ def _settings(
         because = "rack of its host: the copies of a partition are spread over racks"
         put("broker.rack", "rack", rack, because, _RACKS)
     protocol = security.protocol if security else "PLAINTEXT"
-    own, bound = f"{protocol}://{address}:{variables.port}", variables.bind_address or address
+    own, bound = (
+        f"{protocol}://{address}:{variables.port}",
+        in_url(variables.bind_address or inventory.address(host)),
+    )
     listener = f"{protocol}://{bound}:{variables.port}"
     put(
         "listeners",

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from kedge.keys.catalogue import every_key, known_keys
+from kedge.plan.hosts import in_url
 from kedge.plan.settings import Choice, Sheet
 from kedge.plan.values import int_or_none
 from kedge.services.rest.clients import check_times, put_client_profile
@@ -239,7 +240,7 @@ def _identity(sheet: Sheet, file: str, process: RestProcess, build: Build) -> No
 def _advertised(sheet: Sheet, file: str, process: RestProcess, build: Build) -> None:
     """Plan the URL that a new consumer is given to follow."""
     variables = process.variables
-    own = f"{process.scheme}://{process.address}:{process.port}"
+    own = f"{process.scheme}://{in_url(process.address)}:{process.port}"
     follow = (
         "a consumer lives in one process and follows the URL that it is given, so each instance is "
         "addressable by itself"

@@ -8,7 +8,7 @@ from typing import Any
 
 from kedge.keys.accepted_values import check_values
 from kedge.plan.findings import Finding, Subject
-from kedge.plan.hosts import Inventory
+from kedge.plan.hosts import Inventory, in_url
 from kedge.plan.inventory.clusters import KafkaCluster, bootstrap, cluster_names, clusters, message_max_bytes
 from kedge.plan.inventory.service_levels import service_levels
 from kedge.plan.plan import Part, PlannedInstance
@@ -360,4 +360,4 @@ def _balancer_url(inventory: Inventory) -> str | None:
     port = inventory.hosts[hosts[0]].get("rest_balancer_port", 8080)
     scheme = "https" if inventory.hosts[hosts[0]].get("rest_balancer_tls") else "http"
     address = inventory.hosts[hosts[0]].get("rest_balancer_address") or inventory.address(hosts[0])
-    return f"{scheme}://{address}:{port}"
+    return f"{scheme}://{in_url(address)}:{port}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
+from kedge.plan.hosts import in_url
 from kedge.plan.plan import PlannedInstance
 from kedge.plan.settings import Basis, Choice, Setting, Sheet
 from kedge.plan.values import int_or_none
@@ -97,7 +98,7 @@ def _stream_commands(host: str, address: str, variables: KafkaRest) -> dict[str,
             "produce",
             f"curl -X POST -H 'Content-Type: application/vnd.kafka.json.{_api(variables.version)}+json' "
             f'--data \'{{"records":[{{"value":{{"a":1}}}},{{"value":{{"a":2}}}}]}}\' '
-            f"http://{address}:{variables.first_port}/topics/{topic_in_url(path, 'TOPIC')}",
+            f"http://{in_url(address)}:{variables.first_port}/topics/{topic_in_url(path, 'TOPIC')}",
             "a path and a topic in a URL are encoded: / is %2F and : is %3A; with the default stream "
             "/topics/TOPIC does",
             f"{_ARTICLE}, About the URL for the topic",
