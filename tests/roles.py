@@ -63,7 +63,7 @@ def play_role(
         tasks: the tasks file.
         variables: what the tasks get in place of the role's variables.
         environment: what is set beside this process's own.
-        host: the one host, with its variables; localhost without it.
+        host: hosts that this machine stands for, with their variables; localhost without it.
     """
     include = {"name": name, "tasks_from": tasks, "rolespec_validate": False}
     play = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,67 +17,65 @@ from tests.roles import play_role
 pytestmark = pytest.mark.process
 
 
+def software(wanted: str, installed: list[str], adopt: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return a host's variables: the package that is planned and the versions that are installed."""
+    return {
+        "of_software": {"package": "confluent-kafka-rest", "package_version": wanted},
+        "of_installed": installed,
+        "of_planned": [{"name": "8082", "software": {"adopt": adopt} if adopt else {}}],
+    }
+
+
 def played(
-    tmp_path: Path,
-    tasks: str,
-    wanted: str,
-    installed: list[str],
-    state: str = "inactive",
-    adopt: dict[str, Any] | None = None,
-) -> str:
-    """Play tasks of the role on this machine, with a stub of systemctl; return what was printed."""
+    tmp_path: Path, tasks: str, hosts: dict[str, dict[str, Any]], state: str = "inactive"
+) -> dict[str, str]:
+    """Play tasks of the role for hosts that are all this machine, with a stub of systemctl.
+
+    Return why each failed that did, and under an empty name all that was printed.
+    """
     stub = tmp_path / "bin" / "systemctl"
     stub.parent.mkdir()
     stub.write_text(f"#!/bin/sh\necho {state}\n[ {state} = active ]\n")
     stub.chmod(0o755)
-    software = {"package": "confluent-kafka-rest", "package_version": wanted}
-    variables = {"_kafka_rest_software": software, "_kafka_rest_installed": installed, "_kafka_rest_file": ""}
-    instance = {"name": "8082", "software": {"adopt": adopt} if adopt else {}}
-    variables |= {"_kafka_rest_planned": [instance]}
     path = {"PATH": f"{stub.parent}:{os.environ['PATH']}"}
-    done = play_role(tmp_path, "kafka_rest", tasks, variables, path)
-    said = " ".join(done.stdout.split())
-    assert ("failed=1" in said) is (done.returncode != 0), done.stdout + done.stderr
-    return said
+    # A role's own variables go before a host's, and those of the command line before both.
+    variables = {
+        f"_kafka_rest_{name}": f"{{{{ of_{name} }}}}" for name in ("software", "installed", "planned")
+    }
+    said = play_role(tmp_path, "kafka_rest", tasks, variables | {"_kafka_rest_file": ""}, path, hosts).stdout
+    failed = re.findall(r"^(\w+) +:.* failed=1 ", said, flags=re.MULTILINE)
+    words = re.split(r"^(?:fatal|failed): \[(\w+)\]", said, flags=re.MULTILINE)
+    why = {host: " ".join(text.split()) for host, text in zip(words[1::2], words[2::2], strict=True)}
+    assert why.keys() == {*failed}, said
+    assert re.findall(r"^(\w+) +: ok=", said, flags=re.MULTILINE) == [*hosts], said
+    return {**why, "": said}
 
 
-def test_a_vendors_unit_that_serves_is_refused_before_anything_is_installed(tmp_path: Path) -> None:
-    said = played(tmp_path, "install_package", "8.3.1*", [], state="active")
-    assert "confluent-kafka-rest.service runs, and Kedge would stop it in mid-request" in said
-    assert "Install the proxy" not in said
+def test_a_vendors_unit_that_serves_is_not_stopped_and_nothing_is_installed_under_it(tmp_path: Path) -> None:
+    units = {"first": None, "own": "confluent-kafka-rest.service", "theirs": "theirs.service"}
+    hosts = {
+        name: software("8.3.1*", [], {"port": 8082, "unit": unit} if unit else None)
+        for name, unit in units.items()
+    }
+    why = played(tmp_path, "install_package", hosts, state="active")
+    for name in ("first", "theirs"):
+        assert "confluent-kafka-rest.service runs, and Kedge would stop it in mid-request" in why[name]
+    # It is taken over.
+    assert "is installed as nothing, and the plan is for 8.3.1*" in why["own"]
+    assert "Install the proxy" not in why[""]
 
 
-@pytest.mark.parametrize(
-    ("unit", "said"),
-    [
-        ("confluent-kafka-rest.service", "is installed as nothing, and the plan is for 8.3.1*"),
-        ("theirs.service", "and Kedge would stop it in mid-request"),
-    ],
-)
-def test_a_vendors_unit_that_is_taken_over_serves_on_and_its_package_is_not_changed_under_it(
-    tmp_path: Path, unit: str, said: str
-) -> None:
-    adopt = {"port": 8082, "unit": unit}
-    found = played(tmp_path, "install_package", "8.3.1*", [], state="active", adopt=adopt)
-    assert said in found
-    assert "Install the proxy" not in found
-
-
-@pytest.mark.parametrize(
-    ("wanted", "installed", "fits"),
-    [
-        ("8.3.1*", "8.3.1-1", True),
-        ("8.3.1*", "1:8.3.1", True),
-        ("8.3.1*", "8.3.10-1", False),
-        ("8.3.1-2", "8.3.1-1", False),
-        ("8.3.1-2", "8.3.1-2", True),
-    ],
-)
-def test_the_installed_version_is_held_against_the_planned_one(
-    tmp_path: Path, wanted: str, installed: str, fits: bool
-) -> None:
-    said = played(tmp_path, "check_package", wanted, [installed])
-    assert (f"is installed as {installed}, and the plan is for {wanted}" not in said) is fits
+def test_the_installed_version_is_held_against_the_planned_one(tmp_path: Path) -> None:
+    fits = {
+        "a": software("8.3.1*", ["8.3.1-1"]),
+        "b": software("8.3.1*", ["1:8.3.1"]),
+        "c": software("8.3.1-2", ["8.3.1-2"]),
+    }
+    others = {"d": software("8.3.1*", ["8.3.10-1"]), "e": software("8.3.1-2", ["8.3.1-1"])}
+    why = played(tmp_path, "check_package", fits | others)
+    assert why.keys() == {"d", "e", ""}
+    assert "is installed as 8.3.10-1, and the plan is for 8.3.1*" in why["d"]
+    assert "is installed as 8.3.1-1, and the plan is for 8.3.1-2" in why["e"]
 
 
 def test_versions_are_read_as_package_managers_write_them() -> None:

@@ -126,6 +126,7 @@ def test_output_is_bounded_and_shows_no_control_character() -> None:
     ]
     with pytest.raises(UntrustedError, match="a line of more than"):
         lines(b"x" * (LINE_BYTES + 1))
+    assert lines(b"x" * LINE_BYTES) == ["x" * LINE_BYTES]
     pieces = itertools.repeat(b"x\n")
     with pytest.raises(UntrustedError, match="more than 100 bytes"):
         output(lambda _size: next(pieces), 100)

@@ -124,12 +124,3 @@ def test_a_table_as_large_as_a_writer_makes_one_is_taken(tmp_path: Path) -> None
     path.parent.mkdir(parents=True)
     pq.write_table(table.cast(schema), path, row_group_size=rows)
     _look_into(tmp_path, {PATH: (NAME, "ledger")}, processes(load()))
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"\x00" * 100])
-def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
-    place = tmp_path / PATH
-    place.parent.mkdir(parents=True)
-    place.write_bytes(content)
-    with pytest.raises(UntrustedError, match="kafka-producer-0-0"):
-        _look_into(tmp_path, {PATH: (NAME, "ledger")}, processes(load()))

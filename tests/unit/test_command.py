@@ -11,7 +11,7 @@ import pytest
 from kedge import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLE = "inventories/example"
+EXAMPLE = "inventories/mapr"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

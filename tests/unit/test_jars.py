@@ -262,7 +262,7 @@ def test_locks_of_this_project_can_be_read(lock: Path) -> None:
     assert len({(jar.group, jar.artifact, jar.classifier) for jar in listed}) == len(listed)
 
 
-@pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("mvn"), reason="Maven is not installed")
 def test_version_that_was_never_published_is_told_by_maven(tmp_path: Path) -> None:
     lock = tmp_path / "set.lock"
@@ -272,7 +272,7 @@ def test_version_that_was_never_published_is_told_by_maven(tmp_path: Path) -> No
     assert list((tmp_path / "jars").iterdir()) == []
 
 
-@pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("mvn"), reason="Maven is not installed")
 def test_jar_that_maven_serves_is_refused_under_another_checksum(tmp_path: Path) -> None:
     lock = tmp_path / "set.lock"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from verify.measure.config import MeasureError
+from verify.measure.config import MeasureError, Measurement
 from verify.measure.topics import temporary_topic
 from verify.measure.utilization import load, parse, this_machine
 
@@ -76,3 +76,10 @@ def test_a_topic_that_cannot_be_deleted_is_named_unless_it_is_gone(code: int, st
     said = pytest.raises(MeasureError, match="kedge-measure-1 of this measurement could not be deleted")
     with said if stays else nullcontext(), temporary_topic(client, "kedge-measure-1", 1, 1):
         pass
+
+
+def test_a_measurement_has_one_repetition_at_least() -> None:
+    given = {"run_id": "measure-1", "cluster": "leaf", "bootstrap_servers": "b:9092"}
+    assert Measurement.model_validate({**given, "repetitions": 1}).repetitions == 1
+    with pytest.raises(ValueError, match="repetitions"):
+        Measurement.model_validate({**given, "repetitions": 0})

@@ -101,3 +101,21 @@ def test_plugins_without_the_kit_say_in_a_line_what_to_run(monkeypatch: pytest.M
         runpy.run_path(str(ROOT / "plugins/callback/kedge_events.py"))
     assert "No host was touched. Run " in str(ended.value.code)
     assert len(str(ended.value.code).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "played"),
+    [
+        ({"verify_steps": "state"}, set[str]()),
+        ({"verify_steps": "load"}, {"Hold what is verified", "Load the deployment"}),
+        ({}, {"Hold what is verified", "Load the deployment", "Restart the service while the load runs"}),
+    ],
+)
+def test_what_verify_does_to_a_deployment_is_what_was_asked_for(
+    given: dict[str, str], played: set[str]
+) -> None:
+    names = {"Hold what is verified", "Load the deployment", "Restart the service while the load runs"}
+    plays = yaml.safe_load((ROOT / "verify.yml").read_text())
+    steps = [step for play in plays for step in (play, *play.get("tasks", ())) if step["name"] in names]
+    assert {step["name"] for step in steps} == names
+    assert {s["name"] for s in steps if Environment().compile_expression(s["when"])(given)} == played

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kedge.services.planning import make_plan
 from kedge.services.streams.application_json import applications_json
 from kedge.services.streams.changelog_checks import (
     Changelog,
@@ -98,3 +99,8 @@ def test_a_topic_belongs_to_the_application_with_the_longest_name_that_fits() ->
     assert not is_changelog("joins-late-a-changelog", "joins", apps)
     assert is_changelog("joins-late-a-changelog", "joins-late", apps)
     assert not is_changelog("joins-a-repartition", "joins", apps)
+
+
+def test_a_rate_without_the_size_of_its_records_is_no_rate() -> None:
+    rated = JOINS | {"records_per_s": 9}
+    assert make_plan(streams(stores=[rated], record_bytes=None)) == make_plan(streams(record_bytes=None))

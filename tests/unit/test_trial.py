@@ -211,6 +211,35 @@ def loaded(
     return why, fleet
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_a_good_load_test_passes_unless_its_load_was_ended_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: bool
+) -> None:
+    done = {
+        "write_down": tmp_path,
+        "send_load": "",
+        "_command": None,
+        "judge": ("pass", "", {}),
+    }
+    for name, given in done.items():
+        monkeypatch.setattr(trial, name, lambda *_, given=given, **__: given)
+    if early:
+        (tmp_path / trial.ENOUGH).touch()
+    asked = TrialSpec(7, "007", "healthy", 1000.0, 8, "short", tmp_path)
+    result = trial.run(asked, tmp_path, "rest", 5, Auditor(tmp_path / "log"), Ending(), None)
+    assert (result.passed, result.judged) == (not early, True)
+    assert result.because == ("ended early: too many records were late" if early else "")
+
+
+def test_a_load_that_never_began_says_why_or_where_its_log_is(tmp_path: Path) -> None:
+    asked = TrialSpec(7, "007", "healthy", 1000.0, 8, "short", tmp_path)
+    with pytest.raises(TrialsError, match=r"load test 7 cannot begin: see .*load\.log"):
+        trial._ended(tmp_path, asked)
+    (tmp_path / "load.state").write_text(json.dumps({"phase": "failed", "message": "no broker answers"}))
+    with pytest.raises(TrialsError, match="cannot begin: no broker answers"):
+        trial._ended(tmp_path, asked)
+
+
 def test_a_load_that_is_hopelessly_behind_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     why, fleet = loaded(tmp_path, monkeypatch, [RUNNING, RUNNING | {"behind": 6.0}, RUNNING, RUNNING])
     assert why == "ended early: 6.0 s of records were not acknowledged"
