@@ -126,8 +126,9 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
     "verify_history": (
         "verify.yml",
         "URI",
-        "`history` in the folder of the runs",
-        "The table of figures of all runs, beside which the report shows the new ones; empty for none.",
+        "",
+        "The table of figures of all runs, beside which the report shows the new ones. If not set, `history` in the folder of the "
+        "runs; empty for none.",
     ),
     "verify_load": (
         "verify.yml, capacity.yml, compare.yml",

@@ -81,7 +81,8 @@ def _hung(first: str, words: str) -> list[str]:
 
 
 def _change(row: ReviewedKey) -> str:
-    place = f":{row.place.rpartition(':')[2]} " if row.place else ""
+    line = re.search(r":\d+$", row.place)
+    place = f"{line[0]} " if line else ""
     today, planned = row.today or "", row.planned
     if planned is None:
         return f"{place}{row.key}: {today}, better not set"

@@ -43,7 +43,7 @@ from kedge.deploy.restarts import (
 )
 from kedge.deploy.rollback import refusal, steps
 from kedge.evidence.border.untrusted import shown
-from kedge.plan.inventory.archives import unpacked_bytes
+from kedge.plan.inventory.archives import bytes_unpacked
 from kedge.services.balancer.changing import while_proxies_change
 
 
@@ -152,7 +152,7 @@ class FilterModule:
             state_file_probe,
             topics_that_may_grow,
             turning_tls,
-            unpacked_bytes,
+            bytes_unpacked,
             vendor_controls,
             while_proxies_change,
         )

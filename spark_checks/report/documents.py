@@ -38,8 +38,8 @@ def verdicts(audit: Audit) -> dict[str, Any]:
                         "level": figure.level,
                         "verdict": figure.verdict,
                         "service_level": figure.key or None,
-                        "earlier": asdict(figure.earlier) if figure.earlier else None,
                     }
+                    | ({"earlier": asdict(figure.earlier)} if figure.earlier else {})
                     for figure in result.figures
                 ],
                 "measured": result.measured,

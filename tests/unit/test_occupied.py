@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kedge.deploy.occupying import occupying
-from kedge.plan.inventory.archives import unpacked_bytes, unpacks
+from kedge.plan.inventory.archives import bytes_unpacked, unpacks
 from kedge.services.planning import make_plan
 from kedge.services.registry import SERVICES
 from plugins.module_utils import host_processes
@@ -354,7 +354,7 @@ def test_the_roles_stop_at_a_full_disk_before_they_write_there(
         member.size = 3 << 20
         tar.addfile(member, io.BytesIO(bytes(member.size)))
     home, archive = str(disk / "proxy-1.0"), str(tmp_path / "proxy.tar.gz")
-    plan = {"hosts": {}, "unpacks": {"here": {home: unpacked_bytes(archive)}}}
+    plan = {"hosts": {}, "unpacks": {"here": {home: bytes_unpacked(archive)}}}
     variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     hosts = {"localhost": {"plan_made": {"plan": plan}}, "here": {}}
     unpacked = {"unpacked_archive": archive, "unpacked_home": home}
@@ -380,7 +380,7 @@ def test_what_a_host_unpacks_follows_from_its_archives(tmp_path: Path) -> None:
     }
     assert unpacks(inventory, SERVICES, {str(archive): None}) == {}
     (tmp_path / "jars.tar").write_bytes(bytes(10_240))
-    assert unpacked_bytes(tmp_path / "jars.tar") == 20_480
+    assert bytes_unpacked(tmp_path / "jars.tar") == 20_480
 
 
 def test_what_a_host_takes_follows_from_its_plan() -> None:

@@ -36,6 +36,7 @@ CALLERS = {
         "tests/render",
         "tests/spark",
         "tests/setup",
+        "tests/conftest.py",
         "tests/balancers.py",
         "tests/outside.py",
     ),

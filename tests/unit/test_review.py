@@ -176,6 +176,7 @@ def test_a_finding_about_a_container_is_at_the_line_of_its_variable(tmp_path: Pa
         assert found.where.endswith(f"docker_compose.yml:{line}")
 
 
+@pytest.mark.usefixtures("asking")
 def test_a_review_of_a_small_mistake_fits_a_screen(tmp_path: Path) -> None:
     files = written(tmp_path, docker_compose__yml=COMPOSE)
     judgements, others = review(files)

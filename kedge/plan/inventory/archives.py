@@ -87,7 +87,7 @@ def _checksum(path: Path) -> str | None:
         return None
 
 
-def unpacked_bytes(file: str | Path) -> int:
+def bytes_unpacked(file: str | Path) -> int:
     """Return what an archive takes on a host: its copy, and what is in it; 0 where it is not there.
 
     gzip says that of up to 4 GiB; of other compressions it is taken as four times the archive.
@@ -112,7 +112,7 @@ def unpacks(
     for one in _named(inventory, services):
         if (has := found.get(one.path)) and not one.path.endswith(".jar"):
             # A folder is named after its archive's checksum.
-            taken.setdefault(one.host, {})[f"/opt/kedge/*-{has[:16]}"] = unpacked_bytes(files[one.path])
+            taken.setdefault(one.host, {})[f"/opt/kedge/*-{has[:16]}"] = bytes_unpacked(files[one.path])
     return taken
 
 
