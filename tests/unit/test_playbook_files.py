@@ -55,7 +55,7 @@ def test_haproxy_is_installed_and_its_own_unit_masked_where_it_is_missing(there:
     ]
     missing = [
         "ansible.builtin.file",
-        "ansible.builtin.package",
+        "ansible.builtin.include_role",
     ]  # in this order: the package starts its unit
     assert done == ["ansible.builtin.stat", *([] if there else missing)]
 
@@ -88,6 +88,22 @@ def _tasks(tasks: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
         yield task
         for part in ("block", "rescue", "always"):
             yield from _tasks(task.get(part))
+
+
+def test_packages_are_installed_in_one_place_which_reads_empty_or_old_lists_anew() -> None:
+    installing = {
+        path.relative_to(ROOT / "roles").parts[0]
+        for path in sorted((ROOT / "roles").glob("*/tasks/*.yml"))
+        for task in _tasks(yaml.safe_load(path.read_text()))
+        if task.get("ansible.builtin.package", {}).get("state") == "present"
+    }
+    assert installing == {"packages"}
+    (block,) = yaml.safe_load((ROOT / "roles/packages/tasks/main.yml").read_text())
+    assert [task.get("ansible.builtin.apt") for task in block["rescue"]] == [
+        None,
+        {"update_cache": True},
+        None,
+    ]
 
 
 def test_the_image_for_awx_has_the_ansible_of_the_lock() -> None:
