@@ -4,12 +4,13 @@ import hashlib
 import io
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kedge.deploy import jars
+from kedge.deploy import jars, streams_jars
 from kedge.deploy.jars import Jar, JarError
 from kedge.setup.paths import LOCKS
 
@@ -260,6 +261,14 @@ def test_text_that_is_no_coordinate_is_refused(text: str) -> None:
 def test_locks_of_this_project_can_be_read(lock: Path) -> None:
     listed = jars.read_lock(lock)
     assert len({(jar.group, jar.artifact, jar.classifier) for jar in listed}) == len(listed)
+
+
+def test_a_jar_for_an_application_has_its_classes_without_the_check_of_them(tmp_path: Path) -> None:
+    for name in ("Bounds", "LoadCheck", "LoadCheck$1"):
+        (tmp_path / "kedge").mkdir(exist_ok=True)
+        (tmp_path / "kedge" / f"{name}.class").write_bytes(name.encode())
+    with zipfile.ZipFile(io.BytesIO(streams_jars._jar(tmp_path))) as jar:
+        assert {name: jar.read(name) for name in jar.namelist()} == {"kedge/Bounds.class": b"Bounds"}
 
 
 @pytest.mark.slow

@@ -8,12 +8,15 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import pytest
 
 from kedge.deploy.load_spec import load_seconds, load_spec
 from kedge.evidence.load_options import LoadError, RestLoad, read_load
+from verify.load import parent
 from verify.load.actors import lanes, workers
 from verify.load.ledger import ACKED, FAILED, UNKNOWN
 from verify.load.rest_connections import NoAnswerError, NotSentError, Wire
@@ -239,3 +242,23 @@ def test_a_load_is_waited_for_as_long_as_its_own_limits_let_it_take() -> None:
     assert load_seconds({"rest": None}, "done") == 300 + 30 + 30 + 200
     given = {"max_s": 60, "drain_s": 10, "rest": {"request_timeout_s": 5}}
     assert load_seconds(given, "done") == 60 + 10 + 5 + 200
+
+
+@pytest.mark.parametrize(
+    ("via", "said"), [("rest", "g lacks 1 after 0 s: refused; see"), ("kafka", "g lacks 1 after 0 s; see")]
+)
+def test_a_group_that_is_not_complete_in_time_is_named_with_what_its_process_said_last(
+    monkeypatch: pytest.MonkeyPatch, via: str, said: str
+) -> None:
+    monkeypatch.setattr(parent, "_READY_S", 0)
+    monkeypatch.setattr(parent, "workers", lambda _: {})
+    monkeypatch.setattr(parent.cluster, "group_lacks", lambda *_: "g lacks 1")
+    one: Any = SimpleNamespace(
+        _load=SimpleNamespace(groups=lambda: {"g": (via, "t", 1)}),
+        _loaded=lambda _: SimpleNamespace(partitions=1),
+        _await=lambda *_: None,
+        _last_line=lambda _: "refused",
+        _dir=Path("run"),
+    )
+    with pytest.raises(LoadError, match=said):
+        parent._Run._await_ready(one, Mock())

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,8 @@ from kedge.review.command import main, review
 from kedge.review.judging import Judgement, ReviewedKey
 from kedge.review.kinds import parts_of
 from kedge.review.reading import ReviewError, assignments, properties
+from kedge.review.showing import markdown
+from kedge.review.showing import text as text_of
 from kedge.services.planning import make_plan
 from tests.rest_inventories import rest
 
@@ -156,6 +158,12 @@ def test_a_compose_file_is_judged_with_what_its_image_makes_of_the_environment(t
     )
     assert row(proxy, "thread.pool.max").today == "$POOL"
     assert row(proxy, "MemoryMax").today == "512M"
+
+
+@pytest.mark.parametrize("shown", [text_of, markdown])
+def test_a_review_is_short_unless_all_of_it_is_asked_for(tmp_path: Path, shown: Callable[..., str]) -> None:
+    reviewed = [one(tmp_path, kafka_rest__properties="id=a\n")]
+    assert len(shown(reviewed, [])) < len(shown(reviewed, [], full=True))
 
 
 def test_what_is_put_in_later_is_checked_by_its_key_alone(tmp_path: Path) -> None:
