@@ -22,7 +22,8 @@ def text(judgements: Sequence[Judgement], others: Sequence[str], *, full: bool =
     for one in judgements:
         lines += [one.where, f"  {one.title}; planned as {one.version}: {one.version_why}"]
         shown = tuple(f for f in one.findings if full or f.severity != "note")
-        lines += ["", *of_findings(shown)] if shown else ["", "nothing is wrong with what it says"]
+        lines += ["", *of_findings(shown)] if shown else ["", "no fault was found in what was looked at"]
+        lines += wrapped(looked(one), 2)
         rows = chosen(one.rows, full=full)
         if rows:
             lines += ["", "today, the documents, the plan"]
@@ -35,9 +36,18 @@ def text(judgements: Sequence[Judgement], others: Sequence[str], *, full: bool =
     return "\n".join(lines).rstrip()
 
 
+def looked(one: Judgement) -> str:
+    """Say what the judgement rests on, and what it says nothing of."""
+    unseen = [*one.unseen, *(["what follows from numbers that nobody said, below"] if one.asks else [])]
+    not_at = f"; not at: {', '.join(unseen)}" if unseen else ""
+    return f"looked at: {', '.join(one.looked) or 'its kind alone'}{not_at}"
+
+
 def chosen(rows: Sequence[ReviewedKey], *, full: bool) -> list[ReviewedKey]:
     """Return the rows to show, those first that are worth most; without ``full``, what differs."""
     wanted = [row for row in rows if full or not (_same(row) or _default(row))]
+    # Where nothing is set, the question is asked once, with all that it decides.
+    wanted = [row for row in wanted if not row.needs or row.today is not None]
     return sorted(wanted, key=lambda row: (row.today is None, _WORTH.index(row.basis)))
 
 
@@ -60,6 +70,9 @@ def _default(row: ReviewedKey) -> bool:
 def _row(row: ReviewedKey) -> Iterator[str]:
     place = f" ({row.place})" if row.place else ""
     today, documented, planned = row.today, row.documented, row.planned
+    if row.needs:  # no number is better than one of an assumption
+        yield from wrapped(f"{row.key}{place}: today {today}; to judge it, say {', '.join(row.needs)}", 4)
+        return
     if planned is not None and len(planned.split()) > 2:
         says, wants = apart(today or "", planned) if today else ("not set", f"is {planned}")
         yield from wrapped(f"{row.key}{place}: today {says}; the plan {wants}", 4)
@@ -69,12 +82,11 @@ def _row(row: ReviewedKey) -> Iterator[str]:
             for name, value in (("today", today), ("documented", documented), ("planned", planned))
         )
         yield from wrapped(f"{row.key}{place}: {said}", 4)
-    needs = f" Assumed: {', '.join(row.needs)}" if row.needs else ""
-    yield from wrapped(f"{row.because} [{row.rule}; {row.basis}; {row.source}]{needs}", 8)
+    yield from wrapped(f"{row.because} [{row.rule}; {row.basis}; {row.source}]", 8)
 
 
 def _asked(asks: Sequence[Ask]) -> Iterator[str]:
-    yield "nobody said, so that the plan assumes it; each decides"
+    yield "nobody said; each decides"
     for ask in asks:
         yield from wrapped(f"{ask.option} ({ask.what}): {fold(ask.decides)}", 4)
 
@@ -96,6 +108,7 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
                 f"| {f.severity} | {_cell(f.where)} | {_cell(f.message)} | {_cell(f.fix)} |" for f in shown
             ]
             lines.append("")
+        lines += [_cell(looked(one)), ""]
         if rows := chosen(one.rows, full=full):
             lines += [
                 "| key | today | documented | planned | because | rests on |",
@@ -103,28 +116,25 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
             ]
             lines += [
                 "| "
-                + " | ".join(
-                    _cell(cell if cell is not None else "not set")
-                    for cell in (
-                        f"{row.key} ({row.place})" if row.place else row.key,
-                        row.today,
-                        row.documented,
-                        row.planned,
-                        row.because,
-                        f"{row.basis}: {row.source}",
-                    )
-                )
+                + " | ".join(_cell(cell if cell is not None else "not set") for cell in _cells(row))
                 + " |"
                 for row in rows
             ]
             lines.append("")
         if one.asks:
-            lines += ["Nobody said, so that the plan assumes it; each decides:", ""]
+            lines += ["Nobody said; each decides:", ""]
             lines += [f"- `{ask.option}` ({_cell(ask.what)}): {', '.join(ask.decides)}" for ask in one.asks]
             lines.append("")
     if others:
         lines += ["Not reviewed:", "", *(f"- {_cell(other)}" for other in others)]
     return "\n".join(lines).rstrip()
+
+
+def _cells(row: ReviewedKey) -> tuple[str | None, ...]:
+    key = f"{row.key} ({row.place})" if row.place else row.key
+    if row.needs:
+        return key, row.today, "", "", f"to judge it, say {', '.join(row.needs)}", ""
+    return key, row.today, row.documented, row.planned, row.because, f"{row.basis}: {row.source}"
 
 
 def _cell(words: str) -> str:
