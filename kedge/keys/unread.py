@@ -11,7 +11,15 @@ from kedge.keys.catalogue import Component, every_key, known_keys
 from kedge.plan.findings import Finding, Severity, Subject
 
 #: Families of keys whose members a plugin or a listener names; nothing can be said about them.
-_OPEN: Final = ("confluent.", "listener.name.", "metric.reporters.", "metrics.context.", "sandbox.")
+_OPEN: Final = (
+    "config.providers",
+    "confluent.",
+    "listener.name.",
+    "metric.reporters.",
+    "metrics.context.",
+    "prometheus.metrics.reporter.",
+    "sandbox.",
+)
 
 #: What components are called that nobody knows by the name of their catalogue.
 _TITLES: Final[Mapping[Component, str]] = {"mm2": "MirrorMaker 2", "streams": "Kafka Streams"}
@@ -86,6 +94,20 @@ def is_open(key: str) -> bool:
     return key.startswith(_OPEN)
 
 
+#: How like another a key is that has more or fewer parts than that: else it is one of its own.
+_ALIKE: Final = 0.9
+
+
+def _meant(key: str, known: frozenset[str]) -> str | None:
+    """Return the key that is probably meant: a slip of the pen, which leaves a key its parts."""
+    parts = key.count(".")
+    near = nearest(key, sorted(one for one in known if one.count(".") == parts), 0.75)
+    near = near or nearest(key, sorted(known), _ALIKE)
+    # What newer versions call it is read by this one as well.
+    newer = near.replace("blacklist", "exclude").replace("whitelist", "include") if near else None
+    return newer if newer in known else near
+
+
 def _finding(
     of: Subject,
     key: str,
@@ -99,7 +121,7 @@ def _finding(
     if key in read.ever:
         what = f"{read.name} does not read {key}, which other versions do"
         return Finding("warning", rule, where, what, f"take {key} out", of)
-    near = nearest(key, sorted(read.known), 0.75)
+    near = _meant(key, read.known)
     what = f"{read.name} does not know {key}{consequence}"
     fix = f"did you mean {near}?" if near else f"take {key} out{otherwise}"
     return Finding(severity, rule, where, what, fix, replace(of, known=False, meant=near or ""))

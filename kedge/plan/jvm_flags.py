@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from kedge.plan.settings import MIB, Choice, Sheet
@@ -43,14 +44,50 @@ def growing_heap(mib: int, *, slowly: bool) -> str:
     return f"-Xms{GROWS_FROM_MIB}m -Xmx{mib}m{ratio}"
 
 
-def maximum_heap_mib(flags: str) -> int | None:
-    """Read -Xmx out of JVM flags, in MiB; None where they set none."""
+#: A heap as a share of the memory that a JVM sees: that of its host, or of its container.
+SHARE: Final = re.compile(r"-XX:MaxRAMPercentage=(\d{1,3}(?:\.\d+)?)(?![\d.])")
+
+
+def maximum_heap_mib(flags: str, memory_mib: int | None = None) -> int | None:
+    """Read the largest heap out of JVM flags, in MiB; None where they set none.
+
+    ``memory_mib`` is the memory that the JVM sees, of which they may set a share; -Xmx wins over that.
+    """
     found = re.findall(r"-Xmx(\d+)([kmgt]?)\b", flags, re.IGNORECASE)
     if not found:
-        return None
+        share = SHARE.findall(flags)
+        return int(memory_mib * float(share[-1]) / 100) if share and memory_mib else None
     size, unit = found[-1]  # the last one counts
     scale = {"": 1 / MIB, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
     return int(int(size) * scale[unit.lower()])
+
+
+#: What Java 17 refuses to start with ("Unrecognized VM option", asked of 17.0.15): collectors that went with
+#: 14, the permanent generation of 7, and logging that went with 9.
+_GONE: Final = re.compile(
+    r"-XX:[+-]?(?:CMS\w+|UseConcMarkSweepGC|UseParNewGC|UseParallelOldGC|UseCMS\w+|ParallelCMSThreads|AggressiveOpts"
+    r"|(?:Max)?PermSize|PrintGC(?:Date|Time)Stamps|PrintGCApplication\w+|PrintHeapAtGC|PrintTenuringDistribution"
+    r"|PrintAdaptiveSizePolicy|PrintReferenceGC|PrintPromotionFailure|UseGCLogFileRotation|NumberOfGCLogFiles"
+    r"|GCLogFileSize|UseCGroupMemoryLimitForHeap|UseFastAccessorMethods|TraceClassLoading|G1SummarizeRSetStats)"
+    r"(?:=\S+)?(?!\w)|(?<!\S)-(?:d32|d64|Xincgc)(?!\S)"
+)
+_GONE_SINCE: Final = 17
+
+
+def check_flags(sheet: Sheet, keys: Iterable[str], release: int | None, what: str) -> None:
+    """Find flags that the JVM refuses; ``release`` is the least of Java on which ``what`` runs."""
+    if release is None or release < _GONE_SINCE:
+        return
+    own = {s.key: s.value for s in sheet.settings if s.by == "person" and s.key in keys}
+    for key, flags in own.items():
+        if gone := _GONE.findall(flags):
+            sheet.error(
+                "java.flags",
+                f"{key} has {', '.join(gone)}, and {what} runs on Java {release} or later, which refuses to "
+                "start with it",
+                "take it out; -Xlog:gc* logs pauses, and G1 is the collector",
+                key,
+            )
 
 
 def gc_log(folder: str, release: int | None) -> str:

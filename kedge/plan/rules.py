@@ -19,6 +19,8 @@ CHANGED: Final[Mapping[str, str]] = {
     "clients.poll": "0.2.0",
     "clients.session": "0.2.0",
     "clients.transactions": "0.2.0",
+    "java.flags": "0.2.0",
+    "mirror.flows": "0.2.0",
     "mirror.producer.retries": "0.2.0",
     "rest.consumer.pause": "0.2.0",
     "rest.consumer.poll_records": "0.2.0",
@@ -26,6 +28,9 @@ CHANGED: Final[Mapping[str, str]] = {
     "rest.host_check": "0.2.0",
     "rest.producer.batch": "0.2.0",
     "review.code": "0.2.0",
+    "review.missing": "0.2.0",
+    "review.tls": "0.2.0",
+    "streams.cache": "0.2.0",
     "streams.offsets": "0.2.0",
     "streams.transactions": "0.2.0",
 }

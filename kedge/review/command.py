@@ -115,7 +115,7 @@ def review(
         if part.kind == "sysctl":
             found.append(judge_kernel(part, machine))
         elif part.kind == "haproxy":
-            balancer = judge_balancer(part, machine, frozenset(asked))
+            balancer = judge_balancer(part, machine)
             if isinstance(balancer, str):
                 others.append(f"{part.where}: {balancer}")
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -55,7 +55,30 @@ def containers(documents: list[Any], name: str) -> list[ComposeContainer]:
         and isinstance(one.get("metadata"), Mapping)
         and isinstance(one.get("data"), Mapping)
     }
-    return [one for document in documents for one in _in(document, name, "", maps)]
+    found = [one for document in documents for one in _in(document, name, "", maps)]
+    if any(map(_unlinked, documents)):
+        return found
+    # A pod that starts after a Service has its address in a variable.
+    links = {f"{one.upper().replace('-', '_')}_PORT": Value("tcp://", f"{name}, Service {one}")
+             for one in _services(documents)}  # fmt: skip
+    return [replace(one, environment={**links, **one.environment}) for one in found]
+
+
+def _services(documents: list[Any]) -> Iterator[str]:
+    for one in documents:
+        if (
+            isinstance(one, Mapping)
+            and one.get("kind") == "Service"
+            and isinstance(one.get("metadata"), Mapping)
+        ):
+            yield str(one["metadata"].get("name"))
+
+
+def _unlinked(node: Any) -> bool:
+    """Return whether a pod of a document asks for no variables of Services."""
+    if isinstance(node, Mapping):
+        return node.get("enableServiceLinks") is False or any(map(_unlinked, node.values()))
+    return isinstance(node, list) and any(map(_unlinked, node))
 
 
 def _in(node: Any, name: str, called: str, maps: _Maps) -> Iterator[ComposeContainer]:

@@ -16,11 +16,13 @@ from typing import Any, Final
 from kedge.evidence.secrets import holds_secret
 from kedge.plan.findings import Finding, Subject
 from kedge.plan.inventory.secrets import Known
+from kedge.plan.jvm_flags import SHARE
 from kedge.plan.plan import Plan
 from kedge.plan.plan_secrets import on_command_line
 from kedge.plan.settings import Advice, Basis, Setting
 from kedge.plan.variable_messages import renamed
 from kedge.plan.variables import Strict
+from kedge.plan.version_numbers import numbers
 from kedge.review.processes import (
     HOST,
     PRODUCER,
@@ -34,23 +36,27 @@ from kedge.review.processes import (
     versions_of,
 )
 from kedge.review.reading import Value, comes_later
-from kedge.review.unit_limits import check_limits
+from kedge.review.unit_limits import check_limits, memory_limit
+from kedge.services.mirror.topology import check_topology
 from kedge.services.mirror.variables import MirrorFlow
 from kedge.services.planning import make_plan
+from kedge.services.rest.distributions import DISTRIBUTIONS
 from kedge.services.rest.variables import RestWorkload
 from kedge.services.streams.variables import StreamsApp
 
 #: Rules that say where Kedge puts something, and who is who: nothing to hold today's values against.
 _LAYOUT: Final = re.compile(
     r"\.(identity|listeners|cluster|logs?(\..*)?|logging|own|group|flow|offset|member|migration|reporter|ready|state)$"
-    r"|^(rest|streams)\.(jmx|metrics|log.*|options|schema_registry)$|^rollout\."
+    r"|^(rest|streams)\.(jmx|metrics|log.*|options|schema_registry)$|^rollout\.|^streams\.standbys$"
 )
 #: Findings of keys, whatever their values are.
 _KEYS: Final = ("rest.keys", "keys.unknown", "clients.refused")
 #: Findings of what surrounds a process, which a review does not see: how gates reach its cluster.
 _BEYOND: Final = ("client.mechanism",)
+#: Of its host: a limit of its own is held against it in kedge/review/unit_limits.py.
+_OF_HOST: Final = ("host.memory", "streams.memory.room")
 #: Findings of what it is, that the plan without its values has as well.
-_OF_ITSELF: Final = ("mirror.version", "streams.version")
+_OF_ITSELF: Final = ("mirror.version", "streams.state", "streams.version")
 _NEUTRAL: Final = 10
 #: Of a key that an application may have for itself: as like another as a slip of the pen makes it.
 _LIKE: Final = 0.9
@@ -100,6 +106,9 @@ class Judgement:
     rows: tuple[ReviewedKey, ...]
     asks: tuple[Ask, ...]
     instances: int = 1
+    #: What was looked at, and what was not there to be looked at.
+    looked: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
 
 def judge(
@@ -108,9 +117,12 @@ def judge(
     """Return what there is to say of a process; ``asked`` are the options that a person gave."""
     if process.cores and "--cores" not in asked:
         machine, asked = replace(machine, cores=process.cores), asked | {"--cores"}
+    shared = any(SHARE.search(value.text) for value in process.environment.values())
+    if shared and (limit := memory_limit(process)) and "--memory-mib" not in asked:
+        machine, asked = replace(machine, memory_mib=limit), asked | {"--memory-mib"}
     version, why = versions_of(process)
     own = own_values(process)
-    plans = _Plans(process, version, machine)
+    plans = _Plans(process, version, machine, memory_known="--memory-mib" in asked)
     planned, documented = plans.without("measured"), plans.without("documented")
     asks = tuple(_asks(process, version, machine, asked, planned))
     rows = tuple(_rows(process, own, planned, documented, asks))
@@ -118,6 +130,11 @@ def judge(
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
     found = [_commented(f, own) for f in found]
     found += check_limits(process, _settings(planned, process.kind))
+    found += [*_missing(process), *_plaintext(process)]
+    if process.kind == "mm2":
+        texts = {key: value.text for key, value in process.values.items() if not comes_later(value.text)}
+        # What is put in later is there, and nothing more is known of it.
+        found += check_topology({key: texts.get(key, "${later}") for key in process.values})
     placed = [_placed(process, own, f) for f in _ordered(found)]
     return Judgement(
         _title(process),
@@ -128,7 +145,71 @@ def judge(
         rows,
         asks,
         max(1, len(_instances(planned))),
+        *_seen(process),
     )
+
+
+def _seen(process: RunningProcess) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which sides of a process the files show, and which they do not."""
+    sides = {
+        "its keys, their values and pairs of them": {**process.values, **process.producer},
+        "flags of its JVM": [key for key in process.environment if key.endswith(("OPTS", "OPTIONS"))],
+        "limits of its unit or container": process.unit,
+    }
+    return tuple(side for side, there in sides.items() if there), tuple(
+        side for side, there in sides.items() if not there
+    )
+
+
+def _missing(process: RunningProcess) -> Iterator[Finding]:
+    """Yield what the process does not start without, where the file is there that would have it."""
+    named, brokers, proxy = process.values, "bootstrap.servers", DISTRIBUTIONS.get(process.kind)
+    if proxy and proxy.clients and not proxy.keys.prefix and named and brokers not in named:
+        old = "zookeeper.connect" in named and numbers(versions_of(process)[0]) < (8,)
+        needs = [] if old else [brokers]
+    elif process.kind == "classic":
+        files = (named if "zookeeper.connect" not in named else {}, process.producer)
+        needs = [brokers] if any(file and brokers not in file for file in files) else []
+        needs = needs if "metadata.broker.list" not in process.producer else []
+    else:
+        needs = []
+    for key in needs:
+        yield Finding(
+            "error",
+            "review.missing",
+            process.where,
+            f"{key} is not set: it does not start",
+            f"write {key}, with two or more brokers",
+            Subject(keys=(key,)),
+        )
+
+
+#: Ports at which a managed cluster speaks TLS, and takes nothing else: what of a name says so.
+_ENCRYPTED: Final = re.compile(
+    r"\.amazonaws\.com:(9094|9096|9098|919[468])\b|\.confluent\.cloud:9092\b|\.servicebus\.windows\.net:9093\b"
+)
+
+
+def _plaintext(process: RunningProcess) -> Iterator[Finding]:
+    """Yield brokers of a managed cluster that speak TLS, where no protocol is set."""
+    own = own_values(process)
+    if any(key.endswith("security.protocol") for key in own):
+        return
+    for key, value in own.items():
+        if key.endswith("bootstrap.servers") and (port := _ENCRYPTED.search(value.text)):
+            place = f"{key.removesuffix('bootstrap.servers').rpartition(':')[2]}security.protocol"
+            proxy = DISTRIBUTIONS.get(process.kind)
+            place = f"{proxy.keys.shared[0]}{place}" if proxy and not proxy.keys.prefix else place
+            said = "SSL" if port[1] in ("9094", "9194") else "SASL_SSL"
+            yield Finding(
+                "error",
+                "review.tls",
+                value.place,
+                f"{key} names brokers at a port that speaks TLS, and security.protocol is not set: its "
+                "clients speak plain text, and reach none",
+                f"write {place}={said}, with the login that the cluster asks for",
+                Subject(keys=(key,)),
+            )
 
 
 def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Finding:
@@ -176,6 +257,7 @@ class _Plans:
     process: RunningProcess
     version: str
     machine: ReviewedMachine
+    memory_known: bool
 
     def without(self, advice: Advice) -> Plan:
         """Return the plan of its workload on its machine, as if nothing ran there."""
@@ -189,14 +271,16 @@ class _Plans:
 def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
     """Yield the findings that today's values raise; of one that is put in later, those of its key alone."""
     said = {key: _masked(key, value.text) for key, value in own.items() if key not in plans.process.unit}
-    told = {key: text for key, text in said.items() if not comes_later(text)}
+    # A share of a memory that nobody knows is no number.
+    open_ = {key for key, text in said.items() if SHARE.search(text) and not plans.memory_known}
+    told = {key: text for key, text in said.items() if not comes_later(text) and key not in open_}
     nothing = plans.with_values({})
-    yield from (f for f in nothing.findings if f.rule in _OF_ITSELF)
-    before = {_told(f) for f in nothing.findings}
+    before = {_told(f) for f in nothing.findings if f.rule not in _OF_ITSELF}
 
     def raised() -> list[Finding]:
         made = plans.with_values(told).findings
-        return [f for f in made if _told(f) not in before and f.rule not in _BEYOND]
+        beyond = (*_BEYOND, *(_OF_HOST if memory_limit(plans.process) else ()))
+        return [f for f in made if _told(f) not in before and f.rule not in beyond]
 
     found = raised()
     # A value that nothing would start with ends a plan before it has looked at the others.
@@ -329,6 +413,11 @@ def _asks(
     wide, large = replace(machine, cores=64), replace(machine, memory_mib=262_144)
     alternatives = [("--cores", "cores of the host", as_it_is, partial(on, wide))]
     alternatives += [("--memory-mib", "memory of the host, in MiB", as_it_is, partial(on, large))]
+    if process.kind == "streams":
+        store = {"name": "one", "kind": "key_value", "partitions": 2000, "keys": 10**9, "record_bytes": 1000}
+        what = "the stores of the application, each with its partitions"
+        stored = replace(machine, workload={**(machine.workload or {}), "stores": [store]})
+        alternatives.append(("streams_app_stores of an inventory", what, as_it_is, partial(on, stored)))
     for field, what, value in _other_values(process.kind):
         # Some numbers say nothing without another one.
         beside = {name: one for name, one in value.items() if name != field}

@@ -71,6 +71,7 @@ _IMAGE_VERSION: Final = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)")
 # Of one line each: what goes on over empty ones would be looked at from each of them.
 _COMPOSE: Final = re.compile(r"(?m)^[ \t]*(?:- )?(services|spec|containers|image):")
 _HAPROXY: Final = re.compile(r"(?m)^[ \t]*(?:frontend|backend|listen)[ \t]+\S")
+_NGINX: Final = re.compile(r"(?m)^[ \t]*(?:proxy_pass[ \t]|upstream[ \t]+\S+[ \t]*\{)")
 _SYSCTL: Final = re.compile(r"(?m)^[ \t]*(?:net|vm|fs|kernel)\.[\w./-]+[ \t]*=")
 _UNIT: Final = re.compile(r"(?m)^\[(?:Unit|Service|Install)\][ \t]*$")
 #: A kernel has a few for each of its network devices.
@@ -141,8 +142,9 @@ def parts_of(path: Path) -> list[FileFindings]:
                 f"{name}: names no container; name a compose file, a manifest or a configuration"
             )
         return found
-    if _HAPROXY.search(text):
-        return [FileFindings("haproxy", name, {"": Value(text, name)})]
+    if nginx := _NGINX.search(text) or _HAPROXY.search(text):
+        other = FileFindings("other", name, heading="nginx, whose configuration is not read")
+        return [other if nginx.re is _NGINX else FileFindings("haproxy", name, {"": Value(text, name)})]
     if _UNIT.search(text):
         return [_of_unit(text, name)]
     lines = [line for line in text.split("\n") if line.strip() and line.strip()[0] not in "#!;"]
@@ -200,7 +202,7 @@ def rest_properties(variables: Mapping[str, Value]) -> tuple[dict[str, Value], d
     others: dict[str, Value] = {}
     for name, value in variables.items():
         rest = name.removeprefix(_CONTAINED.variables)
-        if rest == name or _REST_VARIABLE.fullmatch(name):
+        if rest == name or _REST_VARIABLE.fullmatch(name) or rest == "PORT":
             others[name] = value
         elif rest not in _CONTAINED.of_image:
             values[_key(rest)] = value
@@ -225,21 +227,29 @@ def _of_container(one: ComposeContainer) -> FileFindings:
         proxy = not image or "rest" in image
         kept = {k: v for k, v in environment.items() if proxy or _REST_VARIABLE.fullmatch(k)}
         kept = {k: v for k, v in kept.items() if k.startswith(("KAFKA", "JMX_PORT", "LOG_DIR"))}
+        # The image's launch script hands it on.
+        if proxy and (jmx := kept.pop("KAFKAREST_JMX_PORT", None)):
+            kept["JMX_PORT"] = jmx
         part = FileFindings(_NAME, one.where, values, kept, one.limits, version=said)
         return replace(part, command=command, elsewhere=one.elsewhere)
     if one.command and (kind := _main(one.command)):
         part = _of_command(command, one.environment, one.where)
-        return replace(part, kind=kind, unit=one.limits, version=said, elsewhere=one.elsewhere)
+        # The tag of an application's image is the application's; a jar says more than any tag.
+        of_image = "" if kind == "streams" else said
+        return replace(
+            part, kind=kind, unit=one.limits, version=part.version or of_image, elsewhere=one.elsewhere
+        )
     return FileFindings("other", one.where, heading=f"a container of {one.image or 'no image'}")
 
 
 def _of_unit(text: str, name: str) -> FileFindings:
-    directives, variables, commands = unit(text, name)
+    directives, variables, commands, files = unit(text, name)
     for value in commands:
         if kind := _main(value.text):
             part = _of_command(value, variables, name)
-            return replace(part, kind=kind, environment={**variables, **part.environment}, unit=directives)
-    return FileFindings("environment", name, environment=variables, unit=directives)
+            environment = {**variables, **part.environment}
+            return replace(part, kind=kind, environment=environment, unit=directives, elsewhere=files)
+    return FileFindings("environment", name, environment=variables, unit=directives, elsewhere=files)
 
 
 def _commands(text: str, name: str) -> Iterator[Value]:

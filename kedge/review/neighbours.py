@@ -11,7 +11,7 @@ from typing import Any, Final
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.settings import Setting
-from kedge.review.judging import Ask, Judgement, ReviewedKey
+from kedge.review.judging import Judgement, ReviewedKey
 from kedge.review.kinds import SIGNS, FileFindings
 from kedge.review.processes import ARCHIVE, HOST, TITLES, FileReader, ReviewedMachine
 from kedge.review.reading import Value
@@ -24,8 +24,9 @@ _SECTION: Final = re.compile(
 #: By its name, or the port of a server, a backend is one of REST proxies.
 _REST: Final = re.compile(r"rest|bridge", re.IGNORECASE)
 _PORTS: Final = re.compile(r":808[2-9]\b")
-_STICKY: Final = ("stick-table", "stick", "cookie", "hash-type")
-_STICKY_BALANCE: Final = ("source", "uri", "url_param", "hdr", "hash")
+#: A URI of a consumer is another one for each request.
+_STICKY: Final = ("stick", "cookie")
+_STICKY_BALANCE: Final = ("source", "url_param", "hdr", "hash")
 #: More settings than a person writes: what sysctl -a says.
 _WRITTEN: Final = 200
 #: The proxies that are taken to be behind a balancer.
@@ -49,15 +50,20 @@ class _Section:
         return found
 
 
-def judge_balancer(part: FileFindings, machine: ReviewedMachine, asked: frozenset[str]) -> Judgement | str:
+def judge_balancer(part: FileFindings, machine: ReviewedMachine) -> Judgement | str:
     """Return what there is to say of a HAProxy before REST proxies; why it says nothing of them, else."""
     sections = list(_sections(part.values[""].text, part.where))
-    backends = [s for s in sections if s.kind in ("backend", "listen") and _is_rest(s)]
+    serving = [s for s in sections if s.kind in ("backend", "listen") and _servers(s)]
+    # Who asks about a file with one backend asks about that.
+    backends = [s for s in serving if _is_rest(s)] or (serving if len(serving) == 1 else [])
     if not backends:
         return "HAProxy, of whose backends none has the name or a port of REST proxies"
     servers = sum(words[0] == "server" for backend in backends for words, _ in backend.lines)
     sticky = all(_sticks(backend) for backend in backends)
     inventory = _behind_balancer(machine, sticky=sticky)
+    # Consumers need it, how many there may be; who has none says so.
+    some = {"consumers": 1, **(machine.workload or {})}
+    clients = _behind_balancer(replace(machine, workload=some), sticky=sticky)
     planned, documented = make_plan(inventory), make_plan(inventory, "documented")
     here, there = ({s.key: s for s in _of(plan, "rest_balancer")} for plan in (planned, documented))
     rows = [
@@ -65,16 +71,12 @@ def judge_balancer(part: FileFindings, machine: ReviewedMachine, asked: frozense
         for key, s in here.items()
         if _comparable(key) and not s.hidden
     ]
-    without = replace(inventory, groups={"kafka_rest": (HOST,), "all": (HOST,)})
+    without = replace(clients, groups={"kafka_rest": (HOST,), "all": (HOST,)})
     findings = [f for f in make_plan(without).findings if f.rule == "rest.stickiness"] if servers > 1 else []
     place = next((p for backend in backends for _, p in backend.lines), part.where)
     found = tuple(replace(f, where=place) for f in findings)
-    asks: tuple[Ask, ...] = ()
-    if not sticky and servers > 1 and "--workload consumers" not in asked:
-        what = "Consumer instances that clients keep open: requests have to reach the process that holds them"
-        asks = (Ask("--workload consumers=", what, ("stickiness",)),)
     why = f"{servers} server{'' if servers == 1 else 's'} in {', '.join(b.name for b in backends)}"
-    return Judgement(TITLES["haproxy"], part.where, "2.6", why, found, tuple(rows), asks)
+    return Judgement(TITLES["haproxy"], part.where, "2.6", why, found, tuple(rows), ())
 
 
 def _behind_balancer(machine: ReviewedMachine, *, sticky: bool) -> Inventory:
@@ -160,11 +162,13 @@ def _checks(backends: list[_Section]) -> Value | None:
     return None
 
 
+def _servers(section: _Section) -> list[list[str]]:
+    return [words for words, _ in section.lines if words[0] == "server"]
+
+
 def _is_rest(section: _Section) -> bool:
-    servers = [words for words, _ in section.lines if words[0] == "server"]
-    return bool(servers) and bool(
-        _REST.search(section.name) or any(_PORTS.search(" ".join(w)) for w in servers)
-    )
+    servers = _servers(section)
+    return bool(_REST.search(section.name) or any(_PORTS.search(" ".join(w)) for w in servers))
 
 
 def _sticks(section: _Section) -> bool:

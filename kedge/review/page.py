@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kedge.evidence.release import VERSION
 from kedge.plan.page import environment
 from kedge.review.judging import Judgement
-from kedge.review.showing import chosen
+from kedge.review.showing import chosen, looked
 
 
 def page(judgements: Sequence[Judgement], others: Sequence[str]) -> str:
@@ -19,5 +19,6 @@ def page(judgements: Sequence[Judgement], others: Sequence[str]) -> str:
             version=VERSION,
             judged=[(one, chosen(one.rows, full=False)) for one in judgements],
             others=others,
+            looked=looked,
         )
     )

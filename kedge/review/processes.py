@@ -264,7 +264,8 @@ def _flags(kind: str, flags: Value) -> dict[str, Value]:
     performance = next((name for name in options if "PERFORMANCE" in name), None)
     listed = flags.text.split()
     # GCTimeRatio says when a heap grows (kedge/plan/jvm_flags.py).
-    heap = [word for word in listed if word.startswith(("-Xmx", "-Xms", "-XX:GCTimeRatio="))]
+    sizes = ("-Xmx", "-Xms", "-XX:GCTimeRatio=", "-XX:MaxRAMPercentage=")
+    heap = [word for word in listed if word.startswith(sizes)]
     tuned = [word for word in listed if word.startswith(("-XX:", "-Xlog", "-server")) and word not in heap]
     first = jvm.heap if jvm else "KAFKA_HEAP_OPTS"
     named = {first: heap, performance: tuned} if performance else {first: heap + tuned}
@@ -553,7 +554,9 @@ def own_values(process: RunningProcess) -> dict[str, Value]:
     return found | dict(process.environment) | dict(process.unit)
 
 
-def heap_of(environment: Mapping[str, str]) -> int | None:
+def heap_of(environment: Mapping[str, str], memory_mib: int | None = None) -> int | None:
     """Return the heap in MiB that a process is started with; None where nothing says it."""
-    heaps = (maximum_heap_mib(text) for key, text in environment.items() if key.endswith("HEAP_OPTS"))
+    heaps = (
+        maximum_heap_mib(text, memory_mib) for key, text in environment.items() if key.endswith("HEAP_OPTS")
+    )
     return next((mib for mib in heaps if mib), None)

@@ -236,8 +236,9 @@ def words(line: str) -> list[str]:
         return line.split()
 
 
-def unit(text: str, name: str) -> tuple[dict[str, Value], dict[str, Value], list[Value]]:
-    """Return the directives of a unit or drop-in, the variables that it sets, and its commands."""
+def unit(text: str, name: str) -> tuple[dict[str, Value], dict[str, Value], list[Value], tuple[str, ...]]:
+    """Return a unit's or drop-in's directives, variables, commands, and files of variables by name."""
+    files: list[str] = []
     directives: dict[str, Value] = {}
     variables: dict[str, Value] = {}
     commands: list[Value] = []
@@ -250,6 +251,8 @@ def unit(text: str, name: str) -> tuple[dict[str, Value], dict[str, Value], list
             for one in words(value):
                 variable, _, given = one.partition("=")
                 variables[variable] = Value(given, place)
+        elif key.strip() == "EnvironmentFile":
+            files.append(value.strip().lstrip("-").rpartition("/")[2])
         elif key.strip() in ("ExecStart", "ExecStop", "ExecReload"):
             commands.append(Value(value.strip().lstrip("-@:+!"), place))
         directives[key.strip()] = Value(value.strip(), place)
@@ -257,7 +260,7 @@ def unit(text: str, name: str) -> tuple[dict[str, Value], dict[str, Value], list
             raise ReviewError(
                 f"{name}: says more than {KEYS:,} things, more than a unit does; name another file"
             )
-    return directives, variables, commands
+    return directives, variables, commands, tuple(dict.fromkeys(files))
 
 
 def document(text: str, name: str) -> list[Any]:

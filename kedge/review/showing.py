@@ -10,12 +10,12 @@ from kedge.plan.compact_names import fold
 from kedge.plan.settings import Basis, apart
 from kedge.plan.text import findings as of_findings
 from kedge.plan.text import wrapped
-from kedge.review.judging import Judgement, ReviewedKey
+from kedge.review.judging import Ask, Judgement, ReviewedKey
 from kedge.review.reading import comes_later
 
 #: Differences that are shown unless all are asked for.
 _MOST: Final = 10
-_NOTHING: Final = "nothing is wrong with what it says"
+_NOTHING: Final = "no fault was found in what was looked at"
 #: What a difference is worth, the first most: what was measured, what is written down, what is a judgement.
 _WORTH: Final[tuple[Basis, ...]] = ("measured", "documented", "derived", "estimate", "yours")
 
@@ -38,6 +38,7 @@ def text(judgements: Sequence[Judgement], others: Sequence[str], *, full: bool =
 def _whole(one: Judgement) -> Iterator[str]:
     yield ""
     yield from of_findings(one.findings) if one.findings else [_NOTHING]
+    yield from wrapped(looked(one), 0)
     if rows := chosen(one.rows, full=True):
         yield from ["", "today, the documents, the plan"]
         for row in rows:
@@ -58,6 +59,7 @@ def _short(one: Judgement) -> Iterator[str]:
             yield from wrapped(f.fix, 11)
     if not shown:
         yield f"  {_NOTHING}"
+    yield from _hung("  ", looked(one))
     rows = chosen(one.rows, full=False)
     # What rests on a number that nobody gave is not advised; a value that is filled in later is not known.
     worth = [row for row in rows if not row.needs and not comes_later(row.today or "")]
@@ -67,11 +69,15 @@ def _short(one: Judgement) -> Iterator[str]:
         for row in worth[:_MOST]:
             yield from _hung("    - ", f"{_change(row)}: {_begin(row.because)} ({row.basis})")
     if one.asks:
-        numbers = [ask.option.removeprefix("--workload ") for ask in one.asks if " " in ask.option]
-        options = [ask.option for ask in one.asks if " " not in ask.option]
+        numbers = [ask.option.removeprefix("--workload ") for ask in one.asks if _is_number(ask)]
+        options = [ask.option for ask in one.asks if not _is_number(ask)]
         options += [f"--workload {' '.join(numbers)}"] * bool(numbers)
         decided = fold(list(dict.fromkeys(key for ask in one.asks for key in ask.decides)))
         yield from _hung("  ", f"not judged: {decided}. Give {', '.join(options)}")
+
+
+def _is_number(ask: Ask) -> bool:
+    return ask.option.startswith("--workload ")
 
 
 def _hung(first: str, words: str) -> list[str]:
@@ -97,9 +103,17 @@ def _begin(reason: str) -> str:
     return re.split(r"; |\. ", reason, maxsplit=1)[0]
 
 
+def looked(one: Judgement) -> str:
+    """Say what the judgement rests on, and what it says nothing of."""
+    not_at = f"; not at: {', '.join(one.unseen)}" if one.unseen else ""
+    return f"looked at: {', '.join(one.looked) or 'its kind alone'}{not_at}"
+
+
 def chosen(rows: Sequence[ReviewedKey], *, full: bool) -> list[ReviewedKey]:
     """Return the rows to show, those first that are worth most; without ``full``, what differs."""
     wanted = [row for row in rows if full or not (_same(row) or _default(row))]
+    # Where nothing is set, the question is asked once, with all that it decides.
+    wanted = [row for row in wanted if not row.needs or row.today is not None]
     return sorted(wanted, key=lambda row: (row.today is None, _WORTH.index(row.basis)))
 
 
@@ -122,6 +136,9 @@ def _default(row: ReviewedKey) -> bool:
 def _row(row: ReviewedKey) -> Iterator[str]:
     place = f" ({row.place})" if row.place else ""
     today, documented, planned = row.today, row.documented, row.planned
+    if row.needs:  # no number is better than one of an assumption
+        yield from wrapped(f"{row.key}{place}: today {today}; to judge it, say {', '.join(row.needs)}", 4)
+        return
     if planned is not None and len(planned.split()) > 2:
         says, wants = apart(today or "", planned) if today else ("not set", f"is {planned}")
         yield from wrapped(f"{row.key}{place}: today {says}; the plan {wants}", 4)
@@ -131,8 +148,7 @@ def _row(row: ReviewedKey) -> Iterator[str]:
             for name, value in (("today", today), ("documented", documented), ("planned", planned))
         )
         yield from wrapped(f"{row.key}{place}: {said}", 4)
-    needs = f" Assumed: {', '.join(row.needs)}" if row.needs else ""
-    yield from wrapped(f"{row.because} [{row.rule}; {row.basis}; {row.source}]{needs}", 8)
+    yield from wrapped(f"{row.because} [{row.rule}; {row.basis}; {row.source}]", 8)
 
 
 def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bool = False) -> str:
@@ -152,6 +168,7 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
                 f"| {f.severity} | {_cell(f.where)} | {_cell(f.message)} | {_cell(f.fix)} |" for f in shown
             ]
             lines.append("")
+        lines += [_cell(looked(one)), ""]
         if rows := chosen(one.rows, full=full):
             lines += [
                 "| key | today | documented | planned | because | rests on |",
@@ -159,17 +176,7 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
             ]
             lines += [
                 "| "
-                + " | ".join(
-                    _cell(cell if cell is not None else "not set")
-                    for cell in (
-                        f"{row.key} ({row.place})" if row.place else row.key,
-                        row.today,
-                        row.documented,
-                        row.planned,
-                        row.because,
-                        f"{row.basis}: {row.source}",
-                    )
-                )
+                + " | ".join(_cell(cell if cell is not None else "not set") for cell in _cells(row))
                 + " |"
                 for row in rows
             ]
@@ -181,6 +188,13 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
     if others:
         lines += ["Not reviewed:", "", *(f"- {_cell(other)}" for other in others)]
     return "\n".join(lines).rstrip()
+
+
+def _cells(row: ReviewedKey) -> tuple[str | None, ...]:
+    key = f"{row.key} ({row.place})" if row.place else row.key
+    if row.needs:
+        return key, row.today, "", "", f"to judge it, say {', '.join(row.needs)}", ""
+    return key, row.today, row.documented, row.planned, row.because, f"{row.basis}: {row.source}"
 
 
 def _cell(words: str) -> str:

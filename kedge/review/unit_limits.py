@@ -26,16 +26,19 @@ def check_limits(process: RunningProcess, planned: Mapping[str, Setting]) -> Ite
 
 
 def _memory(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
-    limit = _mib(process.unit["MemoryMax"].text) if "MemoryMax" in process.unit else None
+    limit = memory_limit(process)
     # A misspelt variable is read by no start script.
-    heap = heap_of({key: value.text for key, value in process.environment.items() if key in planned})
+    heap = heap_of({key: value.text for key, value in process.environment.items() if key in planned}, limit)
     if limit is None or heap is None:
         return
     of_plan = {key: setting.value for key, setting in planned.items()}
     beside = max(0, (_mib(of_plan.get("MemoryMax", "")) or 0) - (heap_of(of_plan) or 0))
     said = f"MemoryMax is {limit} MiB, and the heap is {heap} MiB"
     fix = f"set MemoryMax to {heap + beside}M, or the heap to {max(1, limit - beside)}m"
-    if beside >= limit:
+    if process.kind == "streams":
+        said += ". RocksDB lies outside the heap, and takes what its stores do, which nobody said here"
+        fix = f"set MemoryMax to {heap + beside}M and what RocksDB may take, or the heap to less"
+    elif beside >= limit:
         fix = f"set MemoryMax to {heap + beside}M"
     if limit <= heap:
         yield Finding(
@@ -90,6 +93,11 @@ def _tasks(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[
             f"set TasksMax to {wanted}, or take it out",
             Subject(keys=("TasksMax",)),
         )
+
+
+def memory_limit(process: RunningProcess) -> int | None:
+    """Return the memory in MiB that the process's unit or container has; None where nothing limits it."""
+    return _mib(process.unit["MemoryMax"].text) if "MemoryMax" in process.unit else None
 
 
 def _mib(text: str) -> int | None:

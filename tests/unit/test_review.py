@@ -19,6 +19,7 @@ from kedge.review.kinds import parts_of
 from kedge.review.reading import ReviewError, assignments, properties
 from kedge.review.showing import markdown
 from kedge.review.showing import text as text_of
+from kedge.review.showing import text as text_of_review
 from kedge.services.planning import make_plan
 from tests.rest_inventories import rest
 
@@ -167,7 +168,7 @@ def test_a_review_is_short_unless_all_of_it_is_asked_for(tmp_path: Path, shown: 
 
 
 def test_what_is_put_in_later_is_checked_by_its_key_alone(tmp_path: Path) -> None:
-    text = "id=rest\nproducer.acks=${ACKS}\nproducer.ack={{ acks }}\nthread.pool.max=##POOL##\n"
+    text = f"{PROXY}producer.acks=${{ACKS}}\nproducer.ack={{{{ acks }}}}\nthread.pool.max=##POOL##\n"
     judgement = one(tmp_path, kafka_rest__properties=text)
     assert [f.fix for f in judgement.findings if f.severity != "note"] == ["did you mean producer.acks?"]
 
@@ -296,6 +297,7 @@ def test_mirror_maker_2_is_judged_by_flow_and_by_where_its_keys_are_read(tmp_pat
     assert judgement.title == "MirrorMaker 2 in dedicated mode, east to west"
     fixes = {f.fix for f in judgement.findings if f.severity != "note"}
     assert fixes == {
+        "set tasks.max to the partitions of the largest topic, or fewer",
         "write west.producer.max.request.size",
         "write west.offset.flush.timeout.ms",
         "write the comment on a line of its own: behind a value it is a part of it",
@@ -338,9 +340,12 @@ def test_a_balancer_that_forgets_where_consumers_live_is_found(tmp_path: Path) -
         "backend rest\n  balance roundrobin\n  option httpchk GET /\n"
         "  server r1 r1:8082 check inter 5s\n  server r2 r2:8082 check\n"
     )
-    silent = one(tmp_path, haproxy__cfg=text)
-    assert not silent.findings
-    assert "--workload consumers=" in {ask.option for ask in silent.asks}
+    assert [f.rule for f in one(tmp_path, haproxy__cfg=text).findings] == ["rest.stickiness"]
+    assert not one(tmp_path, workload=["consumers=0"], haproxy__cfg=text).findings
+    for other in ("balance uri", "hash-type consistent", "balance leastconn"):
+        unlike = text.replace("balance roundrobin", other).replace("mode http", "mode tcp")
+        assert one(tmp_path, haproxy__cfg=unlike).findings, other
+    assert not one(tmp_path, haproxy__cfg=text.replace("roundrobin", "source")).findings
     judgement = one(tmp_path, workload=["consumers=10"], haproxy__cfg=text)
     assert [f.rule for f in judgement.findings] == ["rest.stickiness"]
     server = row(judgement, "timeout server")
@@ -498,12 +503,12 @@ def test_a_units_memory_is_held_against_the_heap(tmp_path: Path, limit: str, sev
 
 def test_too_few_files_and_threads_of_a_unit_are_warnings(tmp_path: Path) -> None:
     unit = "[Service]\nLimitNOFILE=1024\nTasksMax=50\nExecStart=/usr/bin/kafka-rest-start kafka-rest.properties\n"
-    judgement = one(tmp_path, kafka_rest__properties="id=a\n", rest__service=unit)
+    judgement = one(tmp_path, kafka_rest__properties=PROXY, rest__service=unit)
     found = {f.rule: f for f in judgement.findings if f.rule in ("review.files", "review.tasks")}
     assert {f.severity for f in found.values()} == {"warning"}
     assert found["review.files"].where.endswith("rest.service:2")
     enough = unit.replace("1024", "1024:524288").replace("50", "infinity")
-    judgement = one(tmp_path, kafka_rest__properties="id=a\n", rest__service=enough)
+    judgement = one(tmp_path, kafka_rest__properties=PROXY, rest__service=enough)
     assert not [f for f in judgement.findings if f.rule.startswith("review.")]
 
 
@@ -600,7 +605,7 @@ def test_a_plan_and_a_review_start_without_numpy() -> None:
         ),
         (
             "kafka-rest.properties",
-            "id=a\nconfig.providers=file\nlisteners=http://0.0.0.0:8082\nclient.config.providers=file\n",
+            "id=a\nsecurity.protocol=SSL\nlisteners=http://0.0.0.0:8082\nclient.security.protocol=SSL\n",
             "rest.keys",
             2,
         ),
@@ -675,7 +680,7 @@ READS = "bootstrap.servers=k:9092\ngroup.id=g\nkey.deserializer=o.D\nvalue.deser
 PROXY = "id=r\nlisteners=http://0.0.0.0:8082\nbootstrap.servers=k:9092,l:9092\n"
 APPLICATION = "application.id=a\nbootstrap.servers=k:9092\nstate.dir=/data\n"
 FLOWS = "clusters=a,b\na.bootstrap.servers=a:9092\nb.bootstrap.servers=b:9092\n"
-FLOW = f"{FLOWS}a->b.enabled=true\n"
+FLOW = f"{FLOWS}a->b.enabled=true\ntasks.max=4\n"
 
 
 @pytest.mark.parametrize(
@@ -714,15 +719,144 @@ FLOW = f"{FLOWS}a->b.enabled=true\n"
          ["warning streams.offsets 4"]),
         ("streams.properties", f"{APPLICATION}max.poll.records=900\nmax.poll.interval.ms=8000\n",
          ["warning clients.poll 5"]),
+        ("kafka-rest.properties", "id=r\nlisteners=http://0.0.0.0:8082\n", ["error review.missing kafka-rest"]),
+        ("kafka-rest.properties", f"{PROXY}listeners=0.0.0.0:8082\n", ["error rest.listeners 4"]),
+        ("kafka-rest.properties", f"{PROXY}listeners=https://0.0.0.0\n", ["error rest.listeners 4"]),
+        ("kafka-rest.properties", f"{PROXY}listeners=IN://0.0.0.0:8082\nlistener.protocol.map=IN:http\n", []),
+        ("kafka-rest.properties", f"{PROXY}thread.pool.max=7\n", ["error jetty.threads 4"]),
+        ("kafka-rest.properties", f"{PROXY}thread.pool.max=90\n", []),
+        ("kafka-rest.properties",
+         "id=r\nlisteners=http://0.0.0.0:8082\nbootstrap.servers=b-1.c.kafka.eu-west-1.amazonaws.com:9096,l:9096\n",
+         ["error review.tls 3"]),
+        ("kafka-rest.properties", f"{PROXY}config.providers=env\nconfig.providers.env.class=o.E\n"
+         "client.config.providers.env.param.a=b\n", []),
+        ("application.properties", "bridge.id=b\nkafka.bootstrap.servers=k:9092\nhttp.enabled=true\n"
+         "kafka.prometheus.metrics.reporter.listener=http://:8080\n", ["error rest.keys 3"]),
+        ("mm2.properties", f"{FLOWS}a->b.topics=x\n", ["error mirror.flows 4"]),
+        ("mm2.properties", f"{FLOW}a->bb.topics=x\n", ["error mirror.flows 6"]),
+        ("mm2.properties", f"{FLOW}a->b.topics=\".*\"\n", ["error mirror.flows 6"]),
+        ("mm2.properties", f"{FLOW}topics.exclude=.*\n", ["error mirror.flows 6"]),
+        ("mm2.properties", f"{FLOW}b.bootstrap.servers=c:9092, a:9092\n", ["error mirror.flows 6"]),
+        ("mm2.properties", f"{FLOW}b->a.enabled=true\nreplication.policy.class=o.IdentityReplicationPolicy\n",
+         ["error mirror.flows 7"]),
+        ("mm2.properties", f"{FLOW}b->a.enabled=true\na->b.topics=x\nb->a.topics=y\n"
+         "replication.policy.class=o.IdentityReplicationPolicy\n", []),
+        ("mm2.properties", f"{FLOW}groups=g\n", ["warning mirror.flows 6"]),
+        ("mm2.properties", f"{FLOW}sync.group.offsets.enabled=true\nemit.offset-syncs.enabled=false\n",
+         ["error mirror.flows 7"]),
+        ("mm2.properties", f"{FLOW}a->b.tasks.max=1\ntask.max=3\ntopic.blacklist=x\ngroups.blacklist=y\n",
+         ["warning keys.unknown 7", "warning keys.unknown 8", "warning keys.unknown 9", "warning mirror.flows 6"]),
+        ("streams.properties", f"{APPLICATION}state.dir=/tmp/mine\n", ["warning streams.state 4"]),
+        ("streams.properties", "application.id=a\nbootstrap.servers=k:9092\n", ["warning streams.state streams"]),
         ("mm2.properties", f"{FLOW}b.producer.max.in.flight.requests.per.connection=1\n", []),
-        ("mm2.properties", f"{FLOW}a->b.producer.batch.size=100000\n", ["warning keys.unknown 5"]),
+        ("mm2.properties", f"{FLOW}a->b.producer.batch.size=100000\n", ["warning keys.unknown 6"]),
         ("mm2.properties", f"{FLOW}b.producer.buffer.memory=1000000\nb.producer.batch.size=1000001\n",
-         ["error clients.buffer 6", "warning mirror.producer.buffer 5"]),
+         ["error clients.buffer 7", "warning mirror.producer.buffer 6"]),
     ],
 )  # fmt: skip
 def test_what_a_component_refuses_is_found_at_its_line_with_its_own_defaults_beside_it(
     tmp_path: Path, file: str, text: str, found: list[str]
 ) -> None:
-    judgement = one(tmp_path, **{file.replace(".", "__"): text})
-    told = [f for f in judgement.findings if f.severity != "note"]
-    assert sorted(f"{f.severity} {f.rule} {f.where.rpartition(':')[2]}" for f in told) == sorted(found), told
+    judgements, _ = review(written(tmp_path, **{file.replace(".", "__"): text}))
+    told = [f for judgement in judgements for f in judgement.findings if f.severity != "note"]
+    assert sorted(
+        f"{f.severity} {f.rule} {re.split(r'[:/]', f.where)[-1].split('.')[0]}" for f in told
+    ) == sorted(found), told
+
+
+def test_a_heap_that_is_a_share_is_one_of_the_memory_that_the_jvm_sees(tmp_path: Path) -> None:
+    unit = (
+        "[Service]\nExecStart=/usr/bin/kafka-rest-start kafka-rest.properties\n{}"
+        "Environment=KAFKAREST_HEAP_OPTS=-XX:MaxRAMPercentage=90\n"
+    )
+    files = {"kafka_rest__properties": PROXY}
+    assert not [
+        f for f in one(tmp_path, rest__service=unit.format(""), **files).findings if f.severity != "note"
+    ]
+    limited = one(tmp_path, rest__service=unit.format("MemoryMax=2G\n"), **files)
+    assert "MemoryMax is 2048 MiB, and the heap is 1843 MiB" in about(limited, "MemoryMax").message
+
+
+def test_flags_that_java_17_has_no_more_are_refused(tmp_path: Path) -> None:
+    unit = (
+        "[Service]\nExecStart=/usr/bin/kafka-rest-start kafka-rest.properties\n"
+        "Environment='KAFKAREST_OPTS=-XX:+UseParNewGC -d64 -XX:+PrintGCDetails -Xloggc:/gc.log'\n"
+    )
+    found = about(one(tmp_path, rest__service=unit, kafka_rest__properties=PROXY), "refuses to start")
+    assert "-XX:+UseParNewGC, -d64," in found.message
+    assert (found.severity, found.where.rpartition(":")[2]) == ("error", "3")
+
+
+def test_an_application_whose_memory_is_short_is_never_told_to_take_less(tmp_path: Path) -> None:
+    pod = """
+kind: Deployment
+spec:
+  containers:
+    - name: app
+      image: registry.example.net/app:2.0.0
+      args: [java, -Xmx900m, -cp, /app/kafka-streams-4.3.1.jar, net.example.App, streams.properties]
+      env: [{name: A, value: b}]
+      resources: {limits: {memory: 1000Mi}}
+"""
+    text = f"{APPLICATION}cache.max.bytes.buffering=2000000000\n"
+    judgement = one(tmp_path, pod__yaml=pod, streams__properties=text)
+    assert judgement.version == "4.3.1"
+    assert "RocksDB lies outside the heap" in about(judgement, "MemoryMax is 1000 MiB").message
+    assert "the heap on which the cache lies has 900 MiB" in about(judgement, "cache.max.bytes").message
+    printed = " ".join(text_of_review([judgement], []).split())
+    assert not re.search(r"\bof 0 (MiB|databases|partitions)", printed)
+    assert re.search(r"MemoryMax .*: today 1000M; to judge it, say [^;]*streams_app_stores", printed)
+    assert "not at: what follows from numbers that nobody said" in printed
+
+
+def test_what_was_not_given_is_named_beside_what_was_looked_at(tmp_path: Path) -> None:
+    unit = "[Service]\nEnvironmentFile=-/etc/default/rest\nExecStart=/usr/bin/kafka-rest-start k.properties\n"
+    (judgement,), others = review(written(tmp_path, rest__service=unit, kafka_rest__properties=PROXY))
+    assert [other.rpartition("/")[2] for other in others] == [
+        "rest.service: variables of rest; add that file"
+    ]
+    printed = " ".join(text_of_review([judgement], others).split())
+    assert "no fault was found in what was looked at looked at: its keys, their values and pairs" in printed
+    assert "not at: flags of its JVM, limits of its unit or container" in printed
+
+
+def test_variables_of_an_image_are_read_by_its_own_scripts(tmp_path: Path) -> None:
+    compose = """
+services:
+  rest:
+    image: confluentinc/cp-kafka-rest:8.1.0
+    environment:
+      KAFKA_REST_BOOTSTRAP_SERVERS: k:9092
+      KAFKA_REST_LISTENERS: http://0.0.0.0:8082
+      KAFKA_REST_CUB_KAFKA_TIMEOUT: 90
+      KAFKAREST_JMX_PORT: 9991
+      KAFKA_REST_PORT: 8082
+"""
+    found = {f.where.rpartition(":")[2]: f.rule for f in one(tmp_path, c__yml=compose).findings}
+    assert {line: rule for line, rule in found.items() if line.isdigit()} == {
+        "9": "rest.jmx",
+        "10": "rest.listeners",
+    }
+    service = """
+kind: Service
+metadata: {name: kafka-rest}
+---
+kind: Pod
+spec:
+  containers:
+    - image: confluentinc/cp-kafka-rest:8.1.0
+      name: rest
+      env: [{name: KAFKA_REST_BOOTSTRAP_SERVERS, value: "k:9092"}]
+"""
+    linked = about(one(tmp_path, k__yml=service), "KAFKA_REST_PORT")
+    assert (linked.severity, "enableServiceLinks: false" in linked.fix) == ("error", True)
+    apart = service.replace("spec:", "spec:\n  enableServiceLinks: false")
+    assert not [f for f in one(tmp_path, k__yml=apart).findings if f.rule == "rest.listeners"]
+
+
+def test_nginx_is_named_as_what_it_is(tmp_path: Path) -> None:
+    text = "http {\n  upstream r {\n    server a:8082;\n  }\n  server {\n    listen 80;\n    location / { proxy_pass http://r; }\n  }\n}\n"
+    _, others = review(written(tmp_path, nginx__conf=text))
+    assert [other.rpartition("/")[2] for other in others] == [
+        "nginx.conf: nginx, whose configuration is not read"
+    ]

@@ -132,7 +132,7 @@ class _Client:
 
     def value(self, key: str) -> str:
         """Return what holds of a key."""
-        own = value_of(self.sheet, f"{self.prefix}{key}")
+        own = next((v for b in (self.prefix, *self.shared) if (v := value_of(self.sheet, f"{b}{key}"))), "")
         return self.forced.get(key) or own or self.given.get(key) or self.default(key)
 
     def number(self, key: str) -> int:
@@ -149,6 +149,10 @@ class _Client:
         own = {s.key for s in self.sheet.settings if s.by == "person"}
         named = ([f"{begin}{key}" for begin in (self.prefix, *self.shared)] for key in keys)
         return [found for one in named if (found := next((key for key in one if key in own), None))]
+
+    def name(self, key: str) -> str:
+        """Return the key as a person has it, or would."""
+        return next(iter(self.own(key)), f"{self.prefix}{key}")
 
     def error(self, rule: str, message: str, fix: str, *keys: str) -> None:
         """Add an error about keys, first those that a person sets."""
@@ -222,9 +226,9 @@ def check_consumer(sheet: Sheet, what: str, prefix: str, version: str, *shared: 
         )
         of.error(
             "clients.session",
-            f"{prefix}session.timeout.ms{named} is {session}, and brokers take {bound} unless their "
+            f"{of.name('session.timeout.ms')}{named} is {session}, and brokers take {bound} unless their "
             f"group.{side}.session.timeout.ms says otherwise: they refuse the member",
-            f"take {prefix}session.timeout.ms out, for the default of {of.default('session.timeout.ms')}",
+            f"take it out, for the default of {of.default('session.timeout.ms')}",
             "session.timeout.ms",
         )
     records, interval = of.number("max.poll.records"), of.number("max.poll.interval.ms")
@@ -234,8 +238,8 @@ def check_consumer(sheet: Sheet, what: str, prefix: str, version: str, *shared: 
             f"{records} records{named} may come with a poll, and the next one is due within {interval} ms: "
             f"where a record takes more than {interval / records:g} ms, the member leaves its group, and the "
             "group rebalances again and again",
-            f"set {prefix}max.poll.records to {max(1, interval // 100)} or less, or "
-            f"{prefix}max.poll.interval.ms to {100 * records} or more",
+            f"set {of.name('max.poll.records')} to {max(1, interval // 100)} or less, or "
+            f"{of.name('max.poll.interval.ms')} to {100 * records} or more",
             "max.poll.interval.ms",
             "max.poll.records",
         )
@@ -272,7 +276,7 @@ def _check_heartbeat(of: _Client, named: str) -> None:
     keys = ("heartbeat.interval.ms", "session.timeout.ms")
     beat, session = map(of.number, keys)
     own = of.own(*keys)
-    said = f"{of.prefix}{keys[0]}{named} is {beat}, and the session of its group {session} ms: "
+    said = f"{of.name(keys[0])}{named} is {beat}, and the session of its group {session} ms: "
     fix = f"take {' and '.join(own)} out"
     if own and beat >= session:
         why = "where a heartbeat is no sooner, consumers refuse to start"

@@ -108,6 +108,15 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
                 f"write {place}",
                 Subject(where, (key,)),
             )
+        if bare == "task.max":
+            what = f"MirrorMaker 2 does not know {key} and would pass over it in silence"
+            fix = f"write {key.removesuffix(bare)}tasks.max"
+            yield Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,)))
+        newer = bare.replace("blacklist", "exclude")
+        if newer != bare and bare in read and newer in read:
+            what = f"{key} is read up to 3.9 alone: 4.0 passes over it, and excludes nothing by it"
+            fix = f"write {key.removesuffix(bare)}{newer}"
+            yield Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,)))
         client, _, rest = key.partition(".")
         of_client = client in ("consumer", "producer", "admin") and rest in beside
         if key != bare or key in read or key.startswith((*_PASSED_ON, *_FOR_ALL)):

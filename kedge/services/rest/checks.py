@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kedge.evidence.nearest import nearest
@@ -33,6 +34,7 @@ _NO_EFFECT: Final = frozenset(
         "client.init.timeout.ms",
     }
 )
+_PROTOCOLS: Final = "listener.protocol.map"
 #: Measurements, Garbage collectors, at a heap of 1 GB.
 _OTHER_COLLECTORS: Final = {
     "-XX:+UseZGC": "it did 42,100 records/s, and requests waited up to 226 ms for memory",
@@ -87,6 +89,8 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
                 "take it out, or hold the pauses and the throughput of a run against your service levels",
                 variable_of_flags,
             )
+    if distribution.clients and not distribution.keys.prefix:
+        _check_listeners(sheet, own)
     if "JMX_PORT" in own:
         sheet.warning(
             "rest.jmx",
@@ -94,7 +98,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
             "take it out, or set KAFKAREST_JMX_OPTS with authentication and TLS",
             "JMX_PORT",
         )
-    _check_environment(sheet, sorted(key for key in own if key.isupper()))
+    _check_environment(sheet, own)
     properties = [key for key in own if not key.isupper()]
     asked = [key for key in properties if not key.startswith(tuple(variables.plugin_keys))]
     for finding in check_rest_keys(distribution, variables.version, asked, sheet.where, sheet.reader):
@@ -102,11 +106,13 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
         sheet.findings.append(replace(finding, message=message))
 
 
-def _check_environment(sheet: Sheet, names: list[str]) -> None:
+def _check_environment(sheet: Sheet, own: Mapping[str, Any]) -> None:
     """Find environment variables that look like one of the start scripts' and are none of them."""
     read = {name for each in DISTRIBUTIONS.values() for name in each.variables()}
-    for name in names:
-        if name in read:
+    for name in sorted(key for key in own if key.isupper()):
+        if name == _IMAGE_PORT:
+            _check_image_port(sheet, str(own[name]))
+        if name in read or name == _IMAGE_PORT:
             continue
         near = nearest(name, read, 0.75)
         if near or name.startswith("KAFKAREST_"):
@@ -116,6 +122,44 @@ def _check_environment(sheet: Sheet, names: list[str]) -> None:
                 f"did you mean {near}?" if near else f"take {name}{sheet.out}",
                 name,
             )
+
+
+#: Kubernetes gives it to each container beside a Service of the name kafka-rest, with tcp://ADDRESS:PORT.
+_IMAGE_PORT: Final = "KAFKA_REST_PORT"
+
+
+def _check_image_port(sheet: Sheet, value: str) -> None:
+    linked = value.startswith("tcp:")
+    sheet.error(
+        "rest.listeners",
+        (
+            f"a Service named kafka-rest puts {_IMAGE_PORT} into the container"
+            if linked
+            else f"{_IMAGE_PORT} is set"
+        )
+        + ": the image takes it for its old key port, and ends at its start",
+        "set enableServiceLinks: false for the pod, or give the Service another name"
+        if linked
+        else f"take {_IMAGE_PORT} out: KAFKA_REST_LISTENERS has the port",
+        _IMAGE_PORT,
+    )
+
+
+def _check_listeners(sheet: Sheet, own: Mapping[str, Any]) -> None:
+    """Find listeners that rest-utils refuses: RestConfig, constructNamedURI."""
+    named = {name.partition(":")[0].strip().lower() for name in str(own.get(_PROTOCOLS, "")).split(",")}
+    for listener in filter(None, map(str.strip, str(own.get("listeners", "")).split(","))):
+        found = re.fullmatch(r"(?:([A-Za-z][\w+.-]*)://)?[^/]*?(:\d+)?/?", listener)
+        scheme, port = (found[1], found[2]) if found else (None, None)
+        if scheme and port and scheme.lower() in {"http", "https", *named}:
+            continue
+        lacks = "no scheme" if not scheme else "no port" if not port else f"an unknown scheme, {scheme}"
+        sheet.error(
+            "rest.listeners",
+            f"the listener {listener} has {lacks}: the proxy refuses to start",
+            "write it as http://0.0.0.0:8082",
+            "listeners",
+        )
 
 
 def check_bootstrap(sheet: Sheet, cluster: str, servers: str, fetched: Fetches) -> None:

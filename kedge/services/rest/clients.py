@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kedge.plan.jvm_flags import check_flags
 from kedge.plan.settings import Sheet
 from kedge.services.clients.client_checks import check_acks, check_consumer, check_producer
 from kedge.services.clients.profile_settings import put_profile
@@ -27,9 +28,13 @@ def put_client_profile(sheet: Sheet, file: str, process: RestProcess) -> None:
         put_profile(sheet, file, f"{prefix}{role}.", role, variables.profile, version, _SET_BY_PROXIES)
 
 
-def check_times(sheet: Sheet, process: RestProcess) -> None:
-    """Find times at which the clients inside would not start, once all of their keys are put."""
+def check_start(sheet: Sheet, process: RestProcess) -> None:
+    """Find what the JVM or the clients inside would not start with, once all keys are put."""
     distribution = process.distribution
+    java = distribution.java(process.variables.version)
+    if distribution.jvm and java:
+        what = f"{distribution.title} {process.variables.version}"
+        check_flags(sheet, distribution.jvm.options, max(java.least, process.java or 0), what)
     if distribution.clients is not None:
         version = distribution.clients(process.variables.version)
         prefix = distribution.keys.prefix

@@ -53,7 +53,7 @@ def planned_heap(sheet: Sheet, key: str, process: RestProcess, *, grows: bool) -
     flags = sheet.own(key)
     if flags is None:
         return given or _mib(heap_of(process.load, sheet.advice, grows=grows))
-    mib = jvm_flags.maximum_heap_mib(flags)
+    mib = jvm_flags.maximum_heap_mib(flags, process.facts.memory_mib)
     if mib is not None:
         return mib
     advised = _mib(_measured(process.load, grows=False))

@@ -133,12 +133,12 @@ def _check_threads(sheet: Sheet, most: int | None, least: int | None, own: int, 
     if least > most:
         sheet.error(
             "jetty.threads",
-            f"thread.pool.min is {least}, above thread.pool.max of {most}",
+            f"thread.pool.min is {least}, above thread.pool.max of {most}: the proxy refuses to start",
             "set thread.pool.min to thread.pool.max or less",
             "thread.pool.min",
             "thread.pool.max",
         )
-    if most <= own + 1:
+    elif most <= own + 1:
         sheet.error(
             "jetty.threads",
             f"thread.pool.max is {most}, and Jetty keeps {own} threads for itself: the proxy would start and "

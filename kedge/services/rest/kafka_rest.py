@@ -11,7 +11,7 @@ from kedge.keys.catalogue import every_key, known_keys
 from kedge.plan.hosts import in_url
 from kedge.plan.settings import Choice, Sheet
 from kedge.plan.values import int_or_none
-from kedge.services.rest.clients import check_times, put_client_profile
+from kedge.services.rest.clients import check_start, put_client_profile
 from kedge.services.rest.consumers import (
     plan_client_keys,
     plan_consumers,
@@ -159,7 +159,7 @@ def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties
     put_unit(sheet, process, heap_mib, threads, pool)
     sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
-    check_times(sheet, process)
+    check_start(sheet, process)
 
 
 def _identity(sheet: Sheet, file: str, process: RestProcess, build: Build) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 from kedge.plan.findings import Finding
 from kedge.plan.settings import Sheet
-from kedge.plan.values import int_or_zero
-from kedge.services.streams.changelog_retention import additional_retention_ms, changelog_files, kept_of
+from kedge.services.streams.changelog_retention import changelog_files, kept_of
 from kedge.services.streams.stores import SEGMENT_BYTES, SEGMENT_MS, windows_of
 from kedge.services.streams.variables import StreamsApp
 from kedge.services.topics.cluster_limits import HANDLES_SEEN
@@ -168,18 +167,6 @@ def check_own_settings(sheet: Sheet, spec: StreamsApp) -> None:
             "window: it grows without end, and so does a restore",
             f"take topic.cleanup.policy{sheet.out}: Kafka Streams sets compact,delete",
             "topic.cleanup.policy",
-        )
-    longest = max((s.retention_ms for s in spec.stores), default=0) + additional_retention_ms(spec)
-    own = int_or_zero(spec.settings.get("topic.retention.ms"))
-    if windowed and own > longest:
-        factor = own / longest
-        sheet.warning(
-            "streams.changelog",
-            f"topic.retention.ms is {own}, {factor:.0f} times what the windows need: a restore reads and "
-            f"takes {factor:.0f} times as much",
-            f"take it{sheet.out}: Kafka Streams sets the window and "
-            "windowstore.changelog.additional.retention.ms",
-            "topic.retention.ms",
         )
 
 

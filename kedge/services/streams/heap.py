@@ -34,6 +34,8 @@ def put_heap(sheet: Sheet, app: App, file: str, buffers: int) -> int:
     )
     own = app.variables.heap_mib
     if own is None:
+        flags = sheet.own("KAFKA_HEAP_OPTS")
+        planned = (flags and jvm_flags.maximum_heap_mib(flags, app.facts.memory_mib)) or planned
         sheet.put(
             file,
             "KAFKA_HEAP_OPTS",

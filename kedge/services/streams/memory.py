@@ -9,7 +9,8 @@ from kedge.plan import jvm_flags
 from kedge.plan.inventory.logins import names_protocol
 from kedge.plan.inventory.security import put_java_option
 from kedge.plan.service import put_stop
-from kedge.plan.settings import Choice, Setting, Sheet
+from kedge.plan.settings import MIB, Choice, Setting, Sheet
+from kedge.plan.values import int_or_zero
 from kedge.plan.variables import basis_of
 from kedge.services.host.memory import SYSTEM_MIB
 from kedge.services.streams.heap import put_heap
@@ -60,6 +61,8 @@ def plan_memory(sheet: Sheet, app: App, state: InstanceState, buffers: int) -> i
     room = min(room, spec.memory_mib or room) - heap - beside
     bound = put_rocksdb(sheet, app, state, room) if spec.stores else 0
     sheet.rest_of_own(environment, "streams.own")
+    _check_cache(sheet, spec, heap)
+    jvm_flags.check_flags(sheet, spec.environment, app.java, "the application's host")
     needed = heap + bound + beside
     because = (
         f"heap of {heap} MiB, RocksDB of {bound} MiB and {beside} MiB beside them for {state.databases} "
@@ -90,6 +93,27 @@ def plan_memory(sheet: Sheet, app: App, state: InstanceState, buffers: int) -> i
         Choice(descriptors(state), because, MEASURED, "estimate"),
     )
     return spec.memory_mib or needed
+
+
+#: What sets the cache of an application's stores, on its heap: the second is the older name.
+_CACHES: Final = ("statestore.cache.max.bytes", "cache.max.bytes.buffering")
+
+
+def _check_cache(sheet: Sheet, spec: StreamsApp, heap: int) -> None:
+    """Find a cache that does not fit into the heap on which it lies."""
+    key = next((key for key in _CACHES if key in spec.settings), None)
+    cache = int_or_zero(spec.settings.get(key)) if key else 0
+    told = any(s.key == "KAFKA_HEAP_OPTS" and s.by == "person" for s in sheet.settings)
+    # Of files that say no heap nobody knows it.
+    if key and cache >= heap * MIB and sheet.either("planned", "planned" if told else ""):
+        sheet.error(
+            "streams.cache",
+            f"{key} is {cache} bytes, {cache // MIB} MiB, and the heap on which the cache lies has {heap} "
+            "MiB: the application runs out of memory as the cache fills",
+            f"set {key} to {heap * MIB // 4} or less, or give the application more heap",
+            key,
+            variable="streams_app_settings",
+        )
 
 
 def _limited(sheet: Sheet, app: App, limit: int, needed: int, because: str) -> None:

@@ -173,8 +173,8 @@ def _check_clients(sheet: Sheet, spec: StreamsApp) -> None:
     forced = {"enable.idempotence": "true"} if once else {}
     check_producer(sheet, "the application", "producer.", spec.version, "the application ends as it starts",
                    shared=("",), given=given, forced=forced)  # fmt: skip
-    for prefix, *shared in (("consumer.", ""), ("main.consumer.", "consumer.", "")):
-        check_consumer(sheet, "the application", prefix, spec.version, *shared)
+    check_consumer(sheet, "the application", "main.consumer.", spec.version, "consumer.", "")
+    for prefix in ("consumer.", "main.consumer."):
         key = f"{prefix}auto.offset.reset"
         if key in own and own[key] == "latest":
             sheet.warning(
@@ -184,6 +184,14 @@ def _check_clients(sheet: Sheet, spec: StreamsApp) -> None:
                 f"take {key} out: Kafka Streams sets earliest",
                 key,
             )
+    if (folder := value_of(sheet, "state.dir")).startswith("/tmp"):  # noqa: S108 - what is looked for
+        sheet.warning(
+            "streams.state",
+            f"state.dir is {folder}{'' if 'state.dir' in own else ' by default'}: what empties /tmp takes "
+            "the stores, and they are restored from their changelogs",
+            "set state.dir to a folder that stays",
+            "state.dir",
+        )
     if not once:
         return
     commit, limit = "commit.interval.ms", "producer.transaction.timeout.ms"

@@ -76,6 +76,14 @@ CONFLUENT: Final = Distribution(
         file=r"(?i)kafka-?rest",
         images=("rest", "confluent-local"),
         variables="KAFKA_REST_",
-        of_image=("JMX_HOSTNAME", "LOG4J_DEFAULT_LOGGERS", "LOG4J_LOGGERS", "LOG4J_ROOT_LOGLEVEL"),
+        of_image=(
+            "CUB_KAFKA_MIN_BROKERS",
+            "CUB_KAFKA_TIMEOUT",
+            "CUB_ZK_TIMEOUT",
+            "JMX_HOSTNAME",
+            "LOG4J_DEFAULT_LOGGERS",
+            "LOG4J_LOGGERS",
+            "LOG4J_ROOT_LOGLEVEL",
+        ),
     ),
 )

@@ -10,7 +10,7 @@ from kedge.plan.inventory.security import WHY_ALLOWED, java_option
 from kedge.plan.settings import MIB, Advice, Choice, Sheet, weakest
 from kedge.plan.values import int_or_none
 from kedge.plan.version_numbers import numbers
-from kedge.services.rest.clients import check_times, put_client_profile
+from kedge.services.rest.clients import check_start, put_client_profile
 from kedge.services.rest.consumers import plan_fetch, read_bytes
 from kedge.services.rest.distribution import (
     Distribution,
@@ -119,7 +119,7 @@ def _plan(sheet: Sheet, process: RestProcess) -> None:
     put_unit(sheet, process, heap_mib, _POOL, 0)
     sheet.rest_of_own(environment, "rest.own", variables=True)
     sheet.rest_of_own(properties, "rest.own")
-    check_times(sheet, process)
+    check_start(sheet, process)
 
 
 def _reads(sheet: Sheet, file: str, record_bytes: int) -> None:

@@ -1,0 +1,150 @@
+"""The flows of a MirrorMaker 2's file together: what copies nothing, and what copies its own copies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import permutations
+from typing import Final
+
+from kedge.evidence.nearest import nearest
+from kedge.plan.findings import Finding, Subject
+from kedge.plan.inventory.clusters import same_cluster
+
+_IDENTITY: Final = "IdentityReplicationPolicy"
+#: Before .bootstrap.servers, what is a client's or a worker's and no cluster's name.
+_NO_CLUSTER: Final = ("source", "target", "consumer", "producer", "admin", "source.cluster", "target.cluster")
+
+
+def check_topology(values: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what is wrong with the flows that a file describes; ``values`` are all of its keys."""
+    clusters = [name for name in re.split(r"[,\s]+", values.get("clusters", "")) if name]
+    yield from _undeclared(values, clusters)
+    flows = [(a, b) for a, b in permutations(clusters, 2) if _is(values, f"{a}->{b}.enabled", "true")]
+    if not flows:
+        some = next(iter(permutations(clusters, 2)), ("SOURCE", "TARGET"))
+        keys = [key for key in values if "->" in key] or ["clusters"]
+        fix = f"write {'->'.join(some)}.enabled = true"
+        yield _error("no flow is enabled: it copies nothing", fix, keys[0])
+    for source, target in flows:
+        yield from _flow(values, source, target)
+    for source, target in flows:
+        if source < target and (target, source) in flows:
+            yield from _circle(values, source, target)
+
+
+def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Finding]:
+    """Yield what keeps a flow from copying, or has it copy what it wrote itself."""
+    name = f"{source}->{target}"
+    brokers = [f"{end}.bootstrap.servers" for end in (source, target)]
+    for key in brokers:
+        if not values.get(key, "").strip():
+            yield _error(f"{key} is not set: MirrorMaker 2 refuses to start", f"write {key}", key,
+                         f"{name}.enabled")  # fmt: skip
+    one, other = (values.get(key, "") for key in brokers)
+    if one and other and same_cluster(one, other):
+        what = f"{source} and {target} have a broker in common, so they are one cluster: {name} copies"
+        again = "each record over itself" if _identity(values, name) else "its own copies again and again"
+        yield _error(f"{what} {again}", "name the brokers of another cluster", brokers[1], brokers[0])
+    for kind, nothing in (("topics", "copies nothing"), ("groups", "translates no group")):
+        key, wanted = _of(values, name, kind)
+        left_key, left_out = _of(values, name, f"{kind}.exclude")
+        if key and (not wanted or re.search(r"['\"]", wanted)):
+            fix = "take the quotes out: they are a part of the pattern, and no name has them" if wanted else (
+                f"write {key} = .*")  # fmt: skip
+            yield _error(f"{key} is {wanted or 'empty'}: {name} {nothing}", fix, key)
+        if ".*" in re.split(r"[,\s]+", left_out):
+            report = _error if kind == "topics" else _warning
+            what = f"{left_key} excludes everything: {name} {nothing}"
+            yield report(what, f"take {left_key} out", left_key)
+    yield from _offsets(values, name)
+    tasks, count = _of(values, name, "tasks.max")
+    if not tasks or count == "1":
+        yield _warning(
+            f"tasks.max {'is 1' if tasks else 'is not set, and 1 by default'}: one task copies all of "
+            f"{name}, whatever number of workers there is",
+            f"set {tasks or 'tasks.max'} to the partitions of the largest topic, or fewer",
+            tasks or f"{name}.enabled",
+        )
+
+
+def _offsets(values: Mapping[str, str], name: str) -> Iterator[Finding]:
+    """Yield what keeps the offsets of groups from the target."""
+    sync_key, sync = _of(values, name, "sync.group.offsets.enabled")
+    syncs = sync == "true"
+    for key in ("emit.offset-syncs.enabled", "emit.checkpoints.enabled"):
+        off, value = _of(values, name, key)
+        if syncs and value == "false":
+            yield _error(
+                f"{off} is false, and {sync_key} true: no offset of a group can be translated",
+                f"take {off} out",
+                off,
+                sync_key,
+            )
+    asking = (_of(values, name, key)[0] for key in ("groups", "emit.checkpoints.enabled"))
+    asked = next(filter(None, asking), "")
+    if asked and not syncs:
+        yield _warning(
+            f"sync.group.offsets.enabled {'is false' if sync_key else 'is not set, and false by default'}: "
+            f"offsets of groups are not moved by {name}, and a consumer that changes over begins by its "
+            "auto.offset.reset",
+            f"write {name}.sync.group.offsets.enabled = true, and let no consumer of such a group run at the "
+            "target before",
+            sync_key or asked,
+        )
+
+
+def _circle(values: Mapping[str, str], one: str, other: str) -> Iterator[Finding]:
+    """Yield two flows that bring each other's records back: the names of topics do not tell them apart."""
+    names = [f"{one}->{other}", f"{other}->{one}"]
+    if not any(_identity(values, name) for name in names):
+        return
+    patterns = [set(re.split(r"[,\s]+", _of(values, name, "topics")[1] or ".*")) for name in names]
+    if ".*" in patterns[0] | patterns[1] or patterns[0] & patterns[1]:
+        keys = [k for name in names for k in (_of(values, name, "replication.policy.class")[0],) if k]
+        yield _error(
+            f"{names[0]} and {names[1]} copy the same topics under the same names ({_IDENTITY}): each copies "
+            "the other's copies, and records go round for ever",
+            "take the policy out, so that copies are told by their names, or mirror one way",
+            *keys,
+        )
+
+
+def _undeclared(values: Mapping[str, str], clusters: list[str]) -> Iterator[Finding]:
+    """Yield keys of clusters that ``clusters`` does not name: nothing reads them."""
+    known = set(clusters)
+    for key in values:
+        pair = re.match(r"([^.]+?)->([^.]+)\.", key)
+        lone = re.fullmatch(r"(.+)\.bootstrap\.servers", key)
+        names = pair.groups() if pair else (lone[1],) if lone and lone[1] not in _NO_CLUSTER else ()
+        for name in names:
+            if name not in known and not (lone and name.endswith((".consumer", ".producer", ".admin"))):
+                near = nearest(name, clusters)
+                yield _error(
+                    f"{key} is of {name}, which clusters does not name: nothing reads it",
+                    f"did you mean {near}?" if near else f"add {name} to clusters, or take {key} out",
+                    key,
+                )
+                break
+
+
+def _of(values: Mapping[str, str], flow: str, key: str) -> tuple[str, str]:
+    """Return the key of a flow that holds, its own or that of all flows, with its value; '' for none."""
+    name = next((name for name in (f"{flow}.{key}", key) if name in values), "")
+    return name, values.get(name, "").strip()
+
+
+def _is(values: Mapping[str, str], key: str, value: str) -> bool:
+    return values.get(key, "").strip().lower() == value
+
+
+def _identity(values: Mapping[str, str], flow: str) -> bool:
+    return _of(values, flow, "replication.policy.class")[1].endswith(_IDENTITY)
+
+
+def _error(message: str, fix: str, *keys: str) -> Finding:
+    return Finding("error", "mirror.flows", "mm2.properties", message, fix, Subject(keys=keys))
+
+
+def _warning(message: str, fix: str, *keys: str) -> Finding:
+    return Finding("warning", "mirror.flows", "mm2.properties", message, fix, Subject(keys=keys))
