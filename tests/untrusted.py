@@ -93,7 +93,7 @@ _ACTION: Final = {
 }  # fmt: skip
 _STAGED: Final = {
     "instances": [{
-        "name": "8082", "release": "0123456789ab", "current": None, "pending": True, "comments": False,
+        "name": "8082", "release": "0123456789ab", "current": None, "pending": True, "comments": False, "edited": False,
         "in_force": ["environment"], "active": False, "predecessor": "",
     }],
     "pending": ["8082"], "restart": [], "stale": ["8099"], "strange": ["'a b'"],

@@ -92,7 +92,7 @@ def _state(state: Mapping[str, Any], changed: set[str], unknown: list[str]) -> s
         return "off"
     if changed:
         # The release in force is the planned one, and its files are not: somebody was there.
-        return "differs" if state["pending"] else "edited"
+        return "edited" if state.get("edited") else "differs" if state["pending"] else "extra"
     if not state["active"]:
         return "stopped"
     # With a link that is not known, the release's name says nothing.
@@ -207,7 +207,8 @@ _STATES = {
     "adopt": "a deploy would take it over",
     "differs": "differs; a deploy would restart it",
     "off": "differs and does not run; a deploy would start it as planned",
-    "edited": "was edited on the host; a deploy would put back what is planned",
+    "edited": "was edited on the host; a deploy would put back what is planned, and keep a copy",
+    "extra": "has files that are not Kedge's; a deploy would move them into a copy",
     "older": "runs an older release than the one in place; a deploy would restart it",
     "stopped": "does not run; a deploy would start it",
     "set": "differs; a deploy would set it",

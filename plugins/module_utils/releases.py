@@ -164,6 +164,11 @@ def apart(release: Path, other: Path, foreign: str) -> str:
     return ""
 
 
+def entry(path: str, before: str, after: str) -> dict[str, str]:
+    """Return how a file changes, as Ansible shows it."""
+    return {"before": before, "after": after, "before_header": path, "after_header": path}
+
+
 def difference(unit: str, old: Path | None, instance: dict[str, Any]) -> list[dict[str, str]]:
     """Return what changes against the release in force, a pair of texts a file or link."""
     found = {}
@@ -179,12 +184,7 @@ def difference(unit: str, old: Path | None, instance: dict[str, Any]) -> list[di
         found[name] = (f"{link.readlink()}\n" if link and link.is_symlink() else "", f"{target}\n")
     home = f"/etc/{unit}/{instance['name']}"
     return [
-        {
-            "before": before,
-            "after": after,
-            "before_header": f"{home}/{path}",
-            "after_header": f"{home}/{path}",
-        }
+        entry(f"{home}/{path}", before, after)
         for path, (before, after) in sorted(found.items())
         if before != after
     ]

@@ -102,6 +102,7 @@ from ansible.module_utils.releases import (
     current,
     difference,
     effective,
+    entry,
     marked,
     prune,
     text_of,
@@ -119,6 +120,8 @@ KEY_BYTES = 32
 #: The file of a release that says what files of the host held, and how much of each is read.
 HOST_FILES = ".host_files"
 STORE_BYTES = 4 * 1024 * 1024
+#: Beside an instance's releases: a copy of the one that somebody edited last.
+EDITED = "edited"
 #: What a file takes of a disk at least.
 BLOCK = 4096
 
@@ -240,8 +243,12 @@ def stage(
     differs = difference(unit, in_force, instance)
     there = in_force is not None and in_force.name == wanted
     edited = there and bool(differs) and counts(in_force, instance)
+    strange = extra(in_force, instance) if there else []
+    differs += [entry(f"/etc/{unit}/{name}/{path}", "not of Kedge\n", "") for path in strange]
     folder = releases / wanted
     if not module.check_mode and (differs if there else difference(unit, folder, instance)):
+        if edited or strange:
+            keep_copy(in_force, ROOT / unit / name / EDITED)
         if edited:
             # The process may have been started with what was edited.
             (ROOT / unit / name / "running").unlink(missing_ok=True)
@@ -257,13 +264,28 @@ def stage(
         or edited
         or wanted != in_force_id
         or marked(unit, name, "running") != wanted,
-        "comments": there and bool(differs) and not edited,
+        "edited": edited,
+        "comments": there and bool(differs) and not edited and not strange,
         "in_force": sorted(f.name for f in in_force.iterdir()) if in_force else [],
         "active": bool(predecessor)
         or is_active(f"{unit}@{name}.service", module.params["controls"].get(name, {})),
         "predecessor": predecessor,
     }
     return state, differs
+
+
+def extra(folder: Path | None, instance: dict[str, Any]) -> list[str]:
+    """Return what somebody put into a release beside its files and links."""
+    there = content(folder)
+    return sorted({*there["files"], *there["links"]} - {*instance["files"], *instance["links"]})
+
+
+def keep_copy(folder: Path | None, place: Path) -> None:
+    """Keep for root what somebody wrote into a release, until the next time that somebody did."""
+    shutil.rmtree(place, ignore_errors=True)
+    if folder is not None:
+        shutil.copytree(folder, place, symlinks=True, ignore=shutil.ignore_patterns(PROBE, MARKED))
+        place.chmod(0o700)
 
 
 def counts(folder: Path | None, instance: dict[str, Any]) -> bool:

@@ -167,9 +167,19 @@ def test_an_instance_that_is_no_longer_planned_is_named() -> None:
 def test_a_file_that_somebody_edited_is_shown_as_such() -> None:
     path = f"/etc/kafka-rest/8082/{PATH}"
     diff = [differing(path, properties(setting("id", "by hand")), properties(setting("id", "a")))]
-    lines = said(answer(state("8082"), diff=diff), "8082")
-    assert lines[0] == "kafka_rest@8082: was edited on the host; a deploy would put back what is planned"
+    lines = said(answer(state("8082", pending=True, edited=True), diff=diff), "8082")
+    assert lines[0] == (
+        "kafka_rest@8082: was edited on the host; a deploy would put back what is planned, and keep a copy"
+    )
     assert "    -id=by hand" in lines
+
+
+def test_a_file_that_somebody_added_is_shown_as_such() -> None:
+    diff = [differing("/etc/kafka-rest/8082/mine.conf", "not of Kedge\n", "")]
+    lines = said(answer(state("8082"), diff=diff), "8082")
+    assert lines[0].startswith(
+        "kafka_rest@8082: has files that are not Kedge's; a deploy would move them into a copy"
+    )
 
 
 def test_an_instance_that_differs_and_does_not_run_would_be_started() -> None:

@@ -23,6 +23,7 @@ STAGED: dict[str, Any] = {
             "current": None,
             "pending": True,
             "comments": False,
+            "edited": False,
             "in_force": [".package_links", "environment"],
             "active": False,
             "predecessor": "",

@@ -207,8 +207,22 @@ def test_a_value_that_somebody_edited_is_put_back_by_a_restart(staged: Staged) -
     staged.started(staged.stage(planned)["release"])
     (staged.link / "kafka-rest.properties").write_text("# Two are enough.\nthreads=3\n")
     edited = staged.stage(planned)
-    assert (edited["pending"], edited["comments"]) == (True, False)
+    assert (edited["pending"], edited["edited"], edited["comments"]) == (True, True, False)
     assert staged.text() == planned
+    copy = staged.home / "edited"
+    assert "threads=3" in (copy / "kafka-rest.properties").read_text()
+    assert (copy.stat().st_mode & 0o777, (copy / releases.PROBE).exists()) == (0o700, False)
+
+
+def test_what_somebody_put_beside_the_files_is_shown_and_kept_and_restarts_nothing(staged: Staged) -> None:
+    staged.started(staged.stage("threads=2\n")["release"])
+    (staged.link / "mine.conf").write_text("mine")
+    looked = staged.stage("threads=2\n", check=True)
+    assert (looked["pending"], looked["edited"], looked["comments"]) == (False, False, False)
+    assert (staged.link / "mine.conf").exists()
+    assert not staged.stage("threads=2\n")["pending"]
+    assert not (staged.link / "mine.conf").exists()
+    assert (staged.home / "edited" / "mine.conf").read_text() == "mine"
 
 
 def test_what_somebody_added_goes_and_what_he_wrote_in_another_encoding_is_put_back(staged: Staged) -> None:

@@ -27,6 +27,7 @@ class StagedInstance(Untrusted):
     release: Name
     current: Name | None
     pending: bool
+    edited: bool
     comments: bool
     in_force: _Texts
     active: bool
