@@ -124,10 +124,14 @@ def test_what_a_source_has_to_say_is_taken(name: str) -> None:
     assert_sound(found)
 
 
-@pytest.mark.parametrize("what", THROWN)
 @pytest.mark.parametrize("name", SOURCES)
-def test_what_is_thrown_is_taken_in_bounds_or_refused_in_a_line(name: str, what: str) -> None:
-    taken(SOURCES[name], THROWN[what])
+def test_what_is_thrown_is_taken_in_bounds_or_refused_in_a_line(name: str) -> None:
+    for what, data in THROWN.items():
+        try:
+            taken(SOURCES[name], data)
+        except BaseException as error:
+            error.add_note(f"thrown: {what}")
+            raise
 
 
 def documents(value: Any) -> Iterator[Any]:

@@ -14,6 +14,7 @@ import yaml
 from rich.console import Console
 
 from spark_checks.__main__ import _STATUS
+from spark_checks.checks import latency as latency_check
 from spark_checks.job import Audit
 from spark_checks.report import documents, terminal
 from spark_checks.results import (
@@ -170,6 +171,15 @@ def test_verdicts_tell_each_figure_with_its_level() -> None:
         "verdict": "pass",
         "service_level": "latency.kafka.ack_p99_ms",
     }
+
+
+def test_what_a_clock_cannot_tell_is_neither_above_its_level_nor_below() -> None:
+    slo = {"rest": {"append_p99_ms": 100, "ack_p99_ms": 100}}
+    for append, shifted in ((90, True), (100.5, False)):
+        measured = {"rest": {"append_p99_ms": append, "ack_p99_ms": 200}}
+        problems, doubts, unsure = latency_check._against(slo, measured, 1.0, shifted)
+        assert unsure == {"latency.rest.append_p99_ms"}
+        assert (len(problems), len(doubts)) == (1, 1)
 
 
 def test_in_junit_what_was_only_measured_is_skipped_with_the_reason() -> None:
