@@ -27,6 +27,7 @@ _PORTS: Final = re.compile(r":808[2-9]\b")
 #: A URI of a consumer is another one for each request.
 _STICKY: Final = ("stick", "cookie")
 _STICKY_BALANCE: Final = ("source", "url_param", "hdr", "hash")
+_LOOKED: Final = ("balance, timeouts, limits and checks",)
 #: More settings than a person writes: what sysctl -a says.
 _WRITTEN: Final = 200
 #: The proxies that are taken to be behind a balancer.
@@ -63,7 +64,7 @@ def judge_balancer(part: FileFindings, machine: ReviewedMachine) -> Judgement | 
     inventory = _behind_balancer(machine, sticky=sticky)
     # Consumers need it, how many there may be; who has none says so.
     some = {"consumers": 1, **(machine.workload or {})}
-    clients = _behind_balancer(replace(machine, workload=some), sticky=sticky)
+    clients = _behind_balancer(replace(machine, workload=some), sticky=sticky, proxies=max(2, servers))
     planned, documented = make_plan(inventory), make_plan(inventory, "documented")
     here, there = ({s.key: s for s in _of(plan, "rest_balancer")} for plan in (planned, documented))
     rows = [
@@ -76,10 +77,10 @@ def judge_balancer(part: FileFindings, machine: ReviewedMachine) -> Judgement | 
     place = next((p for backend in backends for _, p in backend.lines), part.where)
     found = tuple(replace(f, where=place) for f in findings)
     why = f"{servers} server{'' if servers == 1 else 's'} in {', '.join(b.name for b in backends)}"
-    return Judgement(TITLES["haproxy"], part.where, "2.6", why, found, tuple(rows), ())
+    return Judgement(TITLES["haproxy"], part.where, "2.6", why, found, tuple(rows), (), looked=_LOOKED)
 
 
-def _behind_balancer(machine: ReviewedMachine, *, sticky: bool) -> Inventory:
+def _behind_balancer(machine: ReviewedMachine, *, sticky: bool, proxies: int = 2) -> Inventory:
     variables: dict[str, Any] = {
         "host_cores": machine.cores,
         "host_memory_mib": machine.memory_mib,
@@ -88,7 +89,7 @@ def _behind_balancer(machine: ReviewedMachine, *, sticky: bool) -> Inventory:
         "kafka_rest_version": SIGNS[_PROXY].versions[0],
         "kafka_rest_cluster": "today",
         **ARCHIVE,
-        "kafka_rest_instances_per_host": 2,
+        "kafka_rest_instances_per_host": proxies,
         "kafka_rest_workload": dict(machine.workload or {}),
         "kafka_rest_balancer": {"url": "http://today:80", "sticky": sticky},
     }
@@ -207,7 +208,14 @@ def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:
     found = [f for f in own.findings if f.rule.startswith("host.") and (f.rule, f.message) not in before]
     places = tuple(replace(f, where=_place(f, values, part.where)) for f in found if f.severity != "note")
     return Judgement(
-        TITLES["sysctl"], part.where, "any", "as on a host with REST proxies", places, tuple(rows), ()
+        TITLES["sysctl"],
+        part.where,
+        "any",
+        "as on a host with REST proxies",
+        places,
+        tuple(rows),
+        (),
+        looked=("its keys and their values",),
     )
 
 

@@ -342,6 +342,8 @@ def test_a_balancer_that_forgets_where_consumers_live_is_found(tmp_path: Path) -
     )
     assert [f.rule for f in one(tmp_path, haproxy__cfg=text).findings] == ["rest.stickiness"]
     assert not one(tmp_path, workload=["consumers=0"], haproxy__cfg=text).findings
+    three = f"{text}  server r3 r3:8082 check\n"
+    assert "one of 3 processes" in one(tmp_path, haproxy__cfg=three).findings[0].message
     for other in ("balance uri", "hash-type consistent", "balance leastconn"):
         unlike = text.replace("balance roundrobin", other).replace("mode http", "mode tcp")
         assert one(tmp_path, haproxy__cfg=unlike).findings, other
@@ -852,6 +854,16 @@ spec:
     assert (linked.severity, "enableServiceLinks: false" in linked.fix) == ("error", True)
     apart = service.replace("spec:", "spec:\n  enableServiceLinks: false")
     assert not [f for f in one(tmp_path, k__yml=apart).findings if f.rule == "rest.listeners"]
+
+
+def test_a_small_heap_is_not_explained_by_consumers_that_nobody_said(tmp_path: Path) -> None:
+    unit = "[Service]\nExecStart=/usr/bin/kafka-rest-start k.properties\nEnvironment=KAFKAREST_HEAP_OPTS=-Xmx200m\n"
+    files = {"kafka_rest__properties": PROXY, "rest__service": unit}
+    unsaid = about(one(tmp_path, **files), "heap of 200 MiB is below").message
+    assert "nobody said here" in unsaid
+    assert "0 consumer instances" not in unsaid
+    said = about(one(tmp_path, workload=["consumers=7"], **files), "heap of 200 MiB is below").message
+    assert "7 consumer instances" in said
 
 
 def test_nginx_is_named_as_what_it_is(tmp_path: Path) -> None:

@@ -155,10 +155,18 @@ def check_heap(
     needed = heap_of(load, sheet.advice, grows=grows)
     needed_mib = _mib(needed)
     if heap_mib < needed_mib:
+        idle = (
+            "the least that was measured to do; consumers and connections, which nobody said here, take more"
+        )
+        unsaid = sheet.either("", "" if load.consumers or load.connections else idle)
         sheet.warning(
             "rest.heap.consumers",
-            f"a heap of {heap_mib} MiB is below the {needed_mib} MiB that the workload asks for: "
-            f"{needed.because}",
+            f"a heap of {heap_mib} MiB is below "
+            + (
+                f"{needed_mib} MiB, {unsaid}"
+                if unsaid
+                else f"the {needed_mib} MiB that the workload asks for: {needed.because}"
+            ),
             _larger(sheet, key if by_flags else "", needed_mib),
             key,
         )
