@@ -16,7 +16,7 @@ from kedge.setup.paths import jar_folder
 
 _PROGRAM = Path(__file__).with_name("Clients.java")
 #: A client takes some tenths of a second to be made.
-_FILES = 100
+_FILES = 500
 _CHOICES = {
     "producer": {
         "acks": ("all", "-1", "1", "0"),
