@@ -34,6 +34,8 @@ _FORMS: Final = {
 }
 #: What stands before a client's key where a component hands it on.
 _CLIENTS: Final = ("admin", "client", "consumer", "producer")
+#: What stands before a key of kafka-rest in the environment of Confluent's image.
+_OF_IMAGE: Final = "KAFKA_REST_"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -56,7 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     if not known and not planned:
         near = nearest(options.word, words(plan))
-        mend = f"did you mean {near}?" if near else "give -i INV for rules and keys of its plan"
+        where = "neither a component nor the plan has it" if plan else "give -i INV for what its plan has"
+        mend = f"did you mean {near}?" if near else where
         print(f"kedge explain {options.word}: nothing has this name; {mend}", file=sys.stderr)
         return 2
     if plan and not planned:
@@ -94,6 +97,8 @@ def of_key(key: str) -> Iterator[str]:
         yield f"{key}: read by"
     elif (client := key.partition("."))[0] in _CLIENTS:
         yield from of_key(client[2])
+    elif key.startswith(_OF_IMAGE):
+        yield from of_key(key.removeprefix(_OF_IMAGE).lower().replace("_", "."))
     for (takes, default), readers in said.items():
         held = "; ".join(filter(None, (takes, f"default {default}" if default else "")))
         yield from wrapped(f"{', '.join(readers)}{f': {held}' if held else ''}", 4)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from kedge.plan.findings import WITH_INVENTORY
 from kedge.plan.settings import MIB, Choice, Sheet
 
 #: Which release of Java what of Kafka starts on.
@@ -74,9 +75,14 @@ _GONE: Final = re.compile(
 _GONE_SINCE: Final = 17
 
 
-def check_flags(sheet: Sheet, keys: Iterable[str], release: int | None, what: str) -> None:
-    """Find flags that the JVM refuses; ``release`` is the least of Java on which ``what`` runs."""
-    if release is None or release < _GONE_SINCE:
+def check_flags(sheet: Sheet, keys: Iterable[str], least: int, planned: int | None, what: str) -> None:
+    """Find flags that the JVM refuses.
+
+    ``least`` is the least release of Java on which ``what`` runs, ``planned`` that of its host by the
+    inventory: files of a person do not say which Java runs.
+    """
+    release = max(least, planned or 0) if sheet.reader is WITH_INVENTORY else least
+    if release < _GONE_SINCE:
         return
     own = {s.key: s.value for s in sheet.settings if s.by == "person" and s.key in keys}
     for key, flags in own.items():

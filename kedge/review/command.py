@@ -157,7 +157,10 @@ def _workload(given: Sequence[str], models: Sequence[type[Strict]]) -> dict[str,
         found = read_model(model, mine, "--workload ", "")
         for finding in found if isinstance(found, list) else ():
             if any(name in finding.where for name in mine):
-                raise ReviewError(f"{finding.where.lstrip(': ')} {finding.message}; {finding.fix}")
+                # The message begins with the option too.
+                option = finding.where.lstrip(": ")
+                what = finding.message.removeprefix(option).lstrip()
+                raise ReviewError(f"{option} {what}; {finding.fix}")
     return said
 
 

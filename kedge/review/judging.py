@@ -33,6 +33,7 @@ from kedge.review.processes import (
     inventory_of,
     own_values,
     shown_value,
+    unset_values,
     versions_of,
 )
 from kedge.review.reading import Value, comes_later
@@ -46,7 +47,7 @@ from kedge.services.streams.variables import StreamsApp
 
 #: Rules that say where Kedge puts something, and who is who: nothing to hold today's values against.
 _LAYOUT: Final = re.compile(
-    r"\.(identity|listeners|cluster|logs?(\..*)?|logging|own|group|flow|offset|member|migration|reporter|ready|state)$"
+    r"\.(identity|listeners|cluster|logs?(\..*)?|logging|own|group|flow|offset|member|migration|policy|reporter|ready|state)$"
     r"|^(rest|streams)\.(jmx|metrics|log.*|options|schema_registry)$|^rollout\.|^streams\.standbys$"
 )
 #: Findings of keys, whatever their values are.
@@ -83,6 +84,8 @@ class ReviewedKey:
     basis: Basis
     source: str
     needs: tuple[str, ...] = ()
+    #: What holds if it is not set.
+    default: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,8 @@ def judge(
     plans = _Plans(process, version, machine, memory_known="--memory-mib" in asked)
     planned, documented = plans.without("measured"), plans.without("documented")
     asks = tuple(_asks(process, version, machine, asked, planned))
-    rows = tuple(_rows(process, own, planned, documented, asks))
+    unset = unset_values(process, version, {key: value.text for key, value in own.items()})
+    rows = tuple(_rows(process, own, planned, documented, asks, unset))
     plugged = any(key in own for key in _PLUGINS)
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
     found = [_commented(f, own) for f in found]
@@ -374,7 +378,12 @@ def _settings(plan: Plan, kind: str) -> dict[str, Setting]:
 
 
 def _rows(
-    process: RunningProcess, own: Mapping[str, Value], planned: Plan, documented: Plan, asks: Sequence[Ask]
+    process: RunningProcess,
+    own: Mapping[str, Value],
+    planned: Plan,
+    documented: Plan,
+    asks: Sequence[Ask],
+    unset: Mapping[str, str],
 ) -> Iterator[ReviewedKey]:
     here, there = _settings(planned, process.kind), _settings(documented, process.kind)
     for key in dict.fromkeys([*here, *there]):
@@ -394,6 +403,7 @@ def _rows(
             s.basis,
             s.source,
             tuple(ask.option for ask in asks if key.removeprefix(PRODUCER) in ask.decides),
+            unset.get(key),
         )
 
 

@@ -109,7 +109,6 @@ def _comparable(key: str) -> bool:
         "default-server",
         "tune.",
         "hard-stop",
-        "health uri",
         "stick-table",
     )
     return key.startswith(begins)

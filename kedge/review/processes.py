@@ -417,7 +417,7 @@ class FileReader(Reader):
         return files
 
 
-def _unset(process: RunningProcess, version: str, own: Mapping[str, str]) -> dict[str, str]:
+def unset_values(process: RunningProcess, version: str, own: Mapping[str, str]) -> dict[str, str]:
     """Return what holds in the process where it says nothing: the defaults of its version."""
     if process.kind in SIGNS:
         return rest_defaults(DISTRIBUTIONS[process.kind], version, own)
@@ -436,7 +436,7 @@ def inventory_of(
     ``alone`` plans the one process that there is, as it is: not as many as its host would get, and with the
     component's defaults where it sets nothing.
     """
-    reader = FileReader(_unset(process, version, own) if alone else None)
+    reader = FileReader(unset_values(process, version, own) if alone else None)
     said = dict(machine.workload or {})
     variables: dict[str, Any] = {
         "host_cores": machine.cores,

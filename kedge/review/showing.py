@@ -15,6 +15,8 @@ from kedge.review.reading import comes_later
 
 #: Differences that are shown unless all are asked for.
 _MOST: Final = 10
+#: Letters below which a part of a reason says too little.
+_SAID: Final = 60
 _NOTHING: Final = "no fault was found in what was looked at"
 #: What a difference is worth, the first most: what was measured, what is written down, what is a judgement.
 _WORTH: Final[tuple[Basis, ...]] = ("measured", "documented", "derived", "estimate", "yours")
@@ -99,8 +101,13 @@ def _change(row: ReviewedKey) -> str:
 
 
 def _begin(reason: str) -> str:
-    """Return the first part of a reason."""
-    return re.split(r"; |\. ", reason, maxsplit=1)[0]
+    """Return the first parts of a reason, as many as say something."""
+    said = ""
+    for part in re.split(r"(; |\. )", reason):
+        if len(said) > _SAID and part in ("; ", ". "):
+            break
+        said += part
+    return said
 
 
 def looked(one: Judgement) -> str:
@@ -124,7 +131,7 @@ def _same(row: ReviewedKey) -> bool:
 
 def _default(row: ReviewedKey) -> bool:
     """Tell whether nothing is set today and the plan writes down what holds anyway."""
-    return (
+    return (row.today is None and row.planned is not None and row.planned == row.default) or (
         row.today is None
         and row.planned == row.documented
         and row.basis in ("documented", "measured")

@@ -17,8 +17,9 @@ def test_a_key_is_told_by_component_and_version(capsys: pytest.CaptureFixture[st
     assert "producer 3.9: a whole number from 0 to 9223372036854775807; default 0\n" in said
     assert "producer 4.3: a whole number from 0 to 9223372036854775807; default 5\n" in said
     # A proxy hands its clients their keys.
-    assert main(["producer.linger.ms"]) == 0
-    assert capsys.readouterr().out == said
+    for name in ("producer.linger.ms", "KAFKA_REST_PRODUCER_LINGER_MS"):
+        assert main([name]) == 0
+        assert capsys.readouterr().out == said
 
 
 def test_a_key_of_a_plan_is_told_with_its_reason_where_it_was_asked_for(

@@ -30,8 +30,11 @@ def put_stick_table(sheet: Sheet, rest: Part, variables: RestBalancer) -> None:
         "balancer.stickiness",
         Choice(
             f"{minutes}m",
-            f"a consumer instance lives {consumers // 1000} s after its last request, and its owning "
-            f"instance is remembered for {minutes} minutes",
+            sheet.either(
+                f"a consumer instance lives {consumers // 1000} s after its last request",
+                "by default a consumer instance of kafka-rest lives 300 s after its last request",
+            )
+            + f", and its owning instance is remembered for {minutes} minutes",
             _FACTS,
             basis_of(RestBalancer, "consumer_minutes", minutes, "estimate"),
         ),

@@ -61,8 +61,8 @@ def put_jvm(
     else:
         jvm_flags.console_logging(sheet, properties, "mirror")
     _progress_logging(sheet, flow, properties, old)
-    release = max(17 if numbers(flow.version) >= (4,) else 8, flow.java or 0)
-    jvm_flags.check_flags(sheet, flow.flow.environment, release, f"MirrorMaker {flow.version}")
+    least = 17 if numbers(flow.version) >= (4,) else 8
+    jvm_flags.check_flags(sheet, flow.flow.environment, least, flow.java, f"MirrorMaker {flow.version}")
     unit = f"/etc/systemd/system/{UNIT}@{flow.name}-{NUMBER}.service.d/10-kedge.conf"
     put_memory_limit(sheet, flow, unit, heap, codec)
     because = "mirror_maker_open_files: jars, logs and a connection to each broker, with much to spare"

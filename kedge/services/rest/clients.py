@@ -34,7 +34,7 @@ def check_start(sheet: Sheet, process: RestProcess) -> None:
     java = distribution.java(process.variables.version)
     if distribution.jvm and java:
         what = f"{distribution.title} {process.variables.version}"
-        check_flags(sheet, distribution.jvm.options, max(java.least, process.java or 0), what)
+        check_flags(sheet, distribution.jvm.options, java.least, process.java, what)
     if distribution.clients is not None:
         version = distribution.clients(process.variables.version)
         prefix = distribution.keys.prefix

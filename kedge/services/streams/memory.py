@@ -62,7 +62,7 @@ def plan_memory(sheet: Sheet, app: App, state: InstanceState, buffers: int) -> i
     bound = put_rocksdb(sheet, app, state, room) if spec.stores else 0
     sheet.rest_of_own(environment, "streams.own")
     _check_cache(sheet, spec, heap)
-    jvm_flags.check_flags(sheet, spec.environment, app.java, "the application's host")
+    jvm_flags.check_flags(sheet, spec.environment, 8, app.java, "the application's host")
     needed = heap + bound + beside
     because = (
         f"heap of {heap} MiB, RocksDB of {bound} MiB and {beside} MiB beside them for {state.databases} "
