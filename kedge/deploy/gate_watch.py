@@ -15,13 +15,13 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from kedge.deploy.group_gate import Commits, GateDecision, Look, Looker, Question, Seen, decide
+from kedge.deploy.group_gate import GateDecision, Look, Looker, Question, decide
 
 POLL_SECONDS: Final = 0.2
 #: Looks that are kept: the longest baseline is a commit's interval.
@@ -32,9 +32,8 @@ _LATE_SECONDS: Final = 60
 class Watch:
     """Looks again and again, and answers questions from what it saw."""
 
-    def __init__(self, looker: Callable[[], Seen]) -> None:
+    def __init__(self, looker: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> None:
         self._looker = looker
-        self._commits = Commits()
         self._looks: deque[Look] = deque(maxlen=_LOOKS)
         self._known: dict[str, int] = {}
         self._news = threading.Condition()
@@ -43,9 +42,8 @@ class Watch:
         """Look once, and tell who waits."""
         began = time.monotonic()
         try:
-            found = self._looker()
-            standing = self._commits.standing(found, began)
-            seen = Look(began, time.monotonic(), found.states, found.lags, standing=standing)
+            states, lags = self._looker()
+            seen = Look(began, time.monotonic(), states, lags)
         except ConnectionError as error:
             seen = Look(began, time.monotonic(), error=str(error))
         with self._news:

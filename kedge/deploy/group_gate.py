@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
@@ -24,8 +23,7 @@ _HELD_PERCENT: Final = 80
 class Look:
     """The states and the lags in records of groups, or why there are none.
 
-    ``began`` and ``ended`` are seconds of a clock that only grows. ``standing`` has, of each group, the
-    partition whose commit moved last of those that wait for one (see ``Commits``), and when that was.
+    ``began`` and ``ended`` are seconds of a clock that only grows.
     """
 
     began: float
@@ -33,38 +31,6 @@ class Look:
     states: Mapping[str, str] = field(default_factory=dict)
     lags: Mapping[str, int] = field(default_factory=dict)
     error: str | None = None
-    standing: Mapping[str, tuple[float, str]] = field(default_factory=dict)
-
-
-class Seen(NamedTuple):
-    """What was seen of groups: states, lags, and by partition the committed offset and the end."""
-
-    states: Mapping[str, str]
-    lags: Mapping[str, int]
-    positions: Mapping[str, Mapping[str, tuple[int, int]]] = MappingProxyType({})
-
-
-class Commits:
-    """Knows which partitions of groups wait for a commit: it moved once, and the end has grown since.
-
-    A partition whose commit never moved while somebody looked may be of a topic that its group reads no more.
-    """
-
-    def __init__(self) -> None:
-        #: Of group and partition: committed offset, end when it was first seen, when; whether one moved.
-        self._known: dict[tuple[str, str], tuple[int, int, float, bool]] = {}
-
-    def standing(self, seen: Seen, at: float) -> dict[str, tuple[float, str]]:
-        """Return of each group the partition that has waited longest, and since when; none for most."""
-        found: dict[str, tuple[float, str]] = {}
-        for group, partitions in seen.positions.items():
-            for partition, (committed, end) in partitions.items():
-                before = self._known.get((group, partition))
-                if before is None or before[0] != committed:
-                    self._known[group, partition] = (committed, end, at, before is not None)
-                elif before[3] and committed < end and before[1] < end:
-                    found[group] = min(found.get(group, (at, "")), (before[2], partition))
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +63,8 @@ class GateDecision:
     wrong: str | None = None
 
 
-def look(client: Any, names: Sequence[str]) -> Seen:
-    """Return the state, lag and positions of each group that has members, or is named."""
+def look(client: Any, names: Sequence[str]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the state and the lag in records of each group that has members, or is named."""
     listed = client.list_consumer_groups().result(TIMEOUT_SECONDS)
     if listed.errors:
         raise listed.errors[0]
@@ -109,35 +75,32 @@ def look(client: Any, names: Sequence[str]) -> Seen:
         group = answer.result(TIMEOUT_SECONDS)
         if group.members or name in names:
             states[name] = group.state.name
-    positions = {name: positions_of(client, name) for name in states}
-    lags = {
-        name: sum(max(0, end - max(0, committed)) for committed, end in each.values())
-        for name, each in positions.items()
-    }
-    return Seen(states, lags, positions)
+    return states, {name: lag(client, name) for name in states}
 
 
-def positions_of(client: Any, group: str) -> dict[str, tuple[int, int]]:
-    """Return the committed offset of a group and the end of each partition."""
+def lag(client: Any, group: str) -> int:
+    """Return how many records lie behind the committed offsets of a group."""
     wish = [ConsumerGroupTopicPartitions(group)]
     (answer,) = client.list_consumer_group_offsets(wish).values()
     committed = {(p.topic, p.partition): p.offset for p in answer.result(TIMEOUT_SECONDS).topic_partitions}
     wish_ends = {TopicPartition(t, p): OffsetSpec.latest() for t, p in committed}
     if not wish_ends:
-        return {}
+        return 0
     ends = client.list_offsets(wish_ends)
-    return {
-        f"{tp.topic}-{tp.partition}": (committed[tp.topic, tp.partition], end.result(TIMEOUT_SECONDS).offset)
+    return sum(
+        max(0, end.result(TIMEOUT_SECONDS).offset - max(0, committed[tp.topic, tp.partition]))
         for tp, end in ends.items()
-    }
+    )
 
 
-def look_at_flow(client: Any, flow: Mapping[str, Any], secrets: Mapping[str, str]) -> Seen:
+def look_at_flow(
+    client: Any, flow: Mapping[str, Any], secrets: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, int]]:
     """Return the lag of a MirrorMaker 2 flow, in the form in which groups have theirs; it has no state."""
     where = {"bootstrap.servers": flow["bootstrap_servers"], **flow.get("client", {}), **secrets}
     positions = read_positions(where, flow["topic"])
     behind = mirror_lag(client, positions, flow["topics"], TIMEOUT_SECONDS)
-    return Seen({flow["flow"]: "STABLE"}, {flow["flow"]: behind})
+    return {flow["flow"]: "STABLE"}, {flow["flow"]: behind}
 
 
 class Looker:
@@ -151,8 +114,8 @@ class Looker:
         self._where = where
         self._client: Any = None
 
-    def __call__(self) -> Seen:
-        """Return what is seen; raises ConnectionError where no broker answers or one refuses."""
+    def __call__(self) -> tuple[dict[str, str], dict[str, int]]:
+        """Return states and lags; raises ConnectionError where no broker answers or one refuses."""
         where = self._where
         try:
             if self._client is None:
@@ -203,11 +166,7 @@ def decide(
     baseline = None if question.kind == "before" else question.baseline
 
     def wrong(one: Look) -> str | None:
-        return (
-            one.error
-            or complaint(one.states, one.lags, baseline, question.max_lag)
-            or (_waits(one, question.asked) if question.kind == "after" else None)
-        )
+        return one.error or complaint(one.states, one.lags, baseline, question.max_lag)
 
     if question.kind == "hold":
         return _held(question, fresh, wrong) if late else None
@@ -218,14 +177,6 @@ def decide(
     if len(good) < LOOKS_IN_A_ROW:
         return None
     return GateDecision(_most(good)) if question.kind == "after" else _baseline(question, good, known)
-
-
-def _waits(one: Look, asked: float) -> str | None:
-    """Return which partition grows while its group has not committed since it was asked."""
-    for group, (since, partition) in sorted(one.standing.items()):
-        if since < asked:
-            return f"group {group} has not committed {partition}, which grows"
-    return None
 
 
 def _held(question: Question, fresh: Sequence[Look], wrong: Callable[[Look], str | None]) -> GateDecision:

@@ -48,7 +48,7 @@ class ActionModule(ActionBase):
             "kind": kind,
             "seconds": hold or int(given.get("seconds", 120)),
             "baseline": {str(k): int(v) for k, v in (given.get("baseline") or {}).items()},
-            "baseline_ms": int(given.get("baseline_ms", 6000)),
+            "baseline_ms": int(given.get("baseline_ms", 2000)),
             "max_lag": int(given.get("max_lag", 0)),
         }
         began = time.time_ns() // 1000
