@@ -59,8 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     if not known and not planned:
         near = nearest(options.word, words(plan))
         where = "neither a component nor the plan has it" if plan else "give -i INV for what its plan has"
-        mend = f"did you mean {near}?" if near else where
-        print(f"kedge explain {options.word}: nothing has this name; {mend}", file=sys.stderr)
+        fix = f"did you mean {near}?" if near else where
+        print(f"kedge explain {options.word}: nothing has this name; {fix}", file=sys.stderr)
         return 2
     if plan and not planned:
         planned = [f"not in the plan{f' of {options.where}' * bool(options.where)}"]

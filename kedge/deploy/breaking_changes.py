@@ -103,7 +103,7 @@ def _of_cluster(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str
     """Find a proxy none of whose former brokers is a planned one; another port is the same cluster."""
     was, is_ = (
         {
-            server.rpartition(":")[0]
+            server.rpartition(":")[0].strip("[]")
             for both in texts.values()
             for found in _SERVERS.findall(both[side])
             for server in found.replace("\\", "").split(",")

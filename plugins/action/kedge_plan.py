@@ -107,7 +107,7 @@ class ActionModule(ActionBase):
         use = self._task.args.get("archives", "ignore")
         found = None if use == "ignore" else read_archives(inventory, SERVICES, fetch=use == "need")
         plan = make_plan(inventory, archives=found, deploying=use == "need")
-        plan = self._with_files(plan, inventory, copied=use != "ignore")
+        plan = self._with_files(plan, inventory, use)
         errors = [f for f in plan.findings if f.severity == "error"]
         show = boolean(self._task.args.get("show", False))
         if show:
@@ -166,15 +166,20 @@ class ActionModule(ActionBase):
             result["warnings"] = [f.line() for f in plan.findings if f.severity == "warning"]
         return result
 
-    def _with_files(self, plan: Plan, inventory: Inventory, *, copied: bool) -> Plan:
-        """Return a plan with what is wrong with files: the load's, and those to be ``copied``."""
+    def _with_files(self, plan: Plan, inventory: Inventory, use: str) -> Plan:
+        """Return a plan with what is wrong with files: the load's, and those that are copied.
+
+        What would only fail a load stops no deploy and no way back: it is an error of plan.yml alone.
+        """
         now = datetime.datetime.now(datetime.UTC)
         seen: tuple[Finding, ...] = ()
         for name, load in loads(inventory).items():
             if isinstance(load, Mapping) and isinstance(rest := load.get("rest"), Mapping):
                 ca = {"ca": str(_ROOT / rest["ca"])} if isinstance(rest.get("ca"), str) else {}
                 seen += look_at_load(plan, name, {**rest, **ca}, now, self._read)
-        if copied:
+        if use != "look":
+            seen = tuple(replace(f, severity="warning") if f.severity == "error" else f for f in seen)
+        if use != "ignore":
             addresses = {host: inventory.address(host) for host in inventory.hosts}
             seen += tuple(look_at_classes(inventory, SERVICES))
             seen += look_at_certificates(plan, now, addresses, self._read)
@@ -200,7 +205,7 @@ def _inventory(task_vars: Mapping[str, Any]) -> tuple[Inventory, dict[str, dict[
     for path in inventories(task_vars.get("ansible_inventory_sources", ())):
         check_files(path, lenient=True)
     hosts, ways, begin = {}, {}, prefixes(SERVICES)
-    spelled = spelled_out(context.CLIARGS.get("extra_vars") or ())
+    spelled = spelled_out(context.CLIARGS.get("extra_vars") or (), SERVICES)
     for host in task_vars["groups"].get("all", ()):
         variables = task_vars["hostvars"][host]
         hosts[host] = resolved(host, variables, begin, spelled)
@@ -302,9 +307,11 @@ def _connection(host: str, variables: Any) -> dict[str, Any]:
     ssh = connection_loader.get("ssh", PlayContext())
     names = constants.config.get_plugin_vars("connection", "ssh")
     known = {name: variables[name] for name in names if name in variables}
-    ssh.set_options(var_options={"inventory_hostname": host, **known})
+    ssh.set_options(
+        task_keys={"remote_user": given.get("remote_user")},
+        var_options={"inventory_hostname": host, **known},
+    )
     values = {name: ssh.get_option(option) for name, option in _SSH.items()}
-    values["ansible_user"] = values["ansible_user"] or given.get("remote_user")
     found |= {name: value for name, value in values.items() if value not in (None, "")}
     # One connection a host serves all commands; without it each costs a handshake of 0.2 s.
     arguments = [str(found.get("ansible_ssh_common_args", "")).strip(), f"-o ControlPath={_CONTROL_PATH}"]

@@ -120,9 +120,10 @@ def without_plan(plays: Iterable[Any]) -> str:
     """Return which role takes its instances from a plan that no play before makes; empty where none does."""
     for play in plays:
         tasks = [task for block in play.get_tasks() for task in block]
-        roles = [*play.get_roles(), *(task._role for task in tasks if task._role)]
-        names = {*(role.get_name() for role in roles), *(task.args.get("name") for task in tasks)}
-        if "plan" in names:
+        roles = [*play.get_roles(), *(task._role for task in tasks if getattr(task, "_role", None))]
+        # A task may be a block, and a name of another module a list.
+        included = [getattr(task, "args", {}).get("name") for task in tasks]
+        if "plan" in [*(role.get_name() for role in roles), *included]:
             return ""
         for role in roles:
             name, place = role.get_name(), Path(role._role_path)

@@ -173,7 +173,7 @@ def digest_of(path: str, key: bytes) -> str:
                 return "no file"
             return hmac.new(key, file.read(STORE_BYTES), hashlib.sha256).hexdigest()[:12]
     except OSError as error:
-        return str(error.strerror)
+        return f"errno {error.errno}"
 
 
 def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
@@ -282,10 +282,20 @@ def extra(folder: Path | None, instance: dict[str, Any]) -> list[str]:
 
 def keep_copy(folder: Path | None, place: Path) -> None:
     """Keep for root what somebody wrote into a release, until the next time that somebody did."""
+    if folder is None:
+        return
+    os.umask(0o077)
+    new = place.with_name(f".{place.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        # What is no file of a release, such as a pipe, is not waited for.
+        if name.parts[0] not in (PROBE, MARKED) and path.is_file() and not path.is_symlink():
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, new / name)
     shutil.rmtree(place, ignore_errors=True)
-    if folder is not None:
-        shutil.copytree(folder, place, symlinks=True, ignore=shutil.ignore_patterns(PROBE, MARKED))
-        place.chmod(0o700)
+    new.rename(place)
 
 
 def counts(folder: Path | None, instance: dict[str, Any]) -> bool:

@@ -110,7 +110,7 @@ def unpacks(
     files = archive_files(inventory, services)
     taken: dict[str, dict[str, int]] = {}
     for one in _named(inventory, services):
-        if (has := found.get(one.path)) and not one.path.endswith(".jar"):
+        if (has := found.get(one.path)) and one.path.endswith((".tar", ".tgz", ".tar.gz")):
             # A folder is named after its archive's checksum.
             taken.setdefault(one.host, {})[f"/opt/kedge/*-{has[:16]}"] = bytes_unpacked(files[one.path])
     return taken

@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import ipaddress
 import itertools
-import ssl
+import os
 import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -177,13 +177,14 @@ def _signed(
 
 
 def _of_machine() -> list[Path]:
-    """Return the files that clients without a CA of their own trust."""
-    paths = ssl.get_default_verify_paths()
-    folder = Path(paths.capath or "/nonexistent")
-    return [
-        *([Path(paths.cafile)] if paths.cafile else []),
-        *(one for one in folder.glob("*") if one.is_file()),
-    ]
+    """Return the files that the load's client, httpx, trusts where it is given no CA."""
+    # Of a clone; the command alone is never asked.
+    import certifi  # noqa: PLC0415
+
+    folder, file = os.environ.get("SSL_CERT_DIR"), os.environ.get("SSL_CERT_FILE")
+    if folder and not file:
+        return [one for one in Path(folder).glob("*") if one.is_file()]
+    return [Path(file or certifi.where())]
 
 
 def _issued(certificate: x509.Certificate, by: x509.Certificate) -> bool:

@@ -26,7 +26,7 @@ from kedge.plan.inventory.yaml_files import (
     one_line,
     vault_passwords,
 )
-from kedge.plan.service import Service, group_names
+from kedge.plan.service import Service, group_names, models
 
 #: What the rules read beside the services' own variables.
 _SHARED: Final = (
@@ -116,7 +116,7 @@ def read_inventory(
         begin = prefixes(services)
         groups = {name: tuple(map(str, hosts)) for name, hosts in manager.get_groups_dict().items()}
         try:
-            spelled = spelled_out(extra_vars)
+            spelled = spelled_out(extra_vars, services)
             hosts = {
                 str(host): resolved(str(host), seen(str(host)), begin, spelled)
                 for host in manager.get_hosts()
@@ -165,12 +165,22 @@ def _variables(loader: Any, manager: Any, extra_vars: Sequence[str]) -> Any:
         load_extra_vars.extra_vars = None
 
 
-def spelled_out(extra_vars: Iterable[str]) -> frozenset[str]:
-    """Return the variables that a command line has as ``-e NAME=VALUE``, which Ansible takes for text."""
+def spelled_out(extra_vars: Iterable[str], services: Iterable[Service]) -> frozenset[str]:
+    """Return the variables that a command line has as ``-e NAME=VALUE``, which Ansible takes for text.
+
+    Those of services that are text, such as versions, are left out.
+    """
     from ansible.parsing.splitter import parse_kv
 
     given = (str(word) for word in extra_vars)
-    return frozenset(name for word in given if word[:1] not in ("@", "{", "[") for name in parse_kv(word))
+    names = {name for word in given if word[:1] not in ("@", "{", "[") for name in parse_kv(word)}
+    texts = {
+        f"{service}_{name}"
+        for service, model in models(services).items()
+        for name, field in model.model_fields.items()
+        if re.search(r"\bstr\b", str(field.annotation))
+    }
+    return frozenset(names - texts)
 
 
 def resolved(

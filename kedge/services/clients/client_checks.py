@@ -91,8 +91,8 @@ def check_producer(
             "buffer.memory",
         )
     timeout = of.number("transaction.timeout.ms")
-    if timeout > _TRANSACTION_MOST_MS and of.own("transaction.timeout.ms"):
-        of.error(
+    if timeout > _TRANSACTION_MOST_MS and of.own("transaction.timeout.ms") and of.value("transactional.id"):
+        of.warning(
             "clients.transactions",
             f"{prefix}transaction.timeout.ms{sheet.of(what)} is {timeout}, and brokers take "
             f"{_TRANSACTION_MOST_MS} at most unless their transaction.max.timeout.ms says otherwise: "
@@ -194,7 +194,7 @@ def _check_idempotence(of: _Client, named: str, refuses: str) -> None:
         elif key.startswith("max.in"):
             of.warning(
                 "clients.idempotence",
-                f"{said} asks for {needs}: it is turned off in silence, so that a retry can double and "
+                f"{said} asks for {needs}: it is turned off without a word, so that a retry can double and "
                 "reorder records; clients of 4.x refuse to start",
                 f"set {of.prefix}{key} to {fix}, or take it out",
                 key,
@@ -224,7 +224,7 @@ def check_consumer(sheet: Sheet, what: str, prefix: str, version: str, *shared: 
         bound, side = (
             (f"{_SESSION_LEAST_MS} at least", "min") if low else (f"{_SESSION_MOST_MS} at most", "max")
         )
-        of.error(
+        of.warning(
             "clients.session",
             f"{of.name('session.timeout.ms')}{named} is {session}, and brokers take {bound} unless their "
             f"group.{side}.session.timeout.ms says otherwise: they refuse the member",

@@ -109,12 +109,12 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
                 Subject(where, (key,)),
             )
         if bare == "task.max":
-            what = f"MirrorMaker 2 does not know {key} and would pass over it in silence"
+            what = f"MirrorMaker 2 does not know {key} and ignores it"
             fix = f"write {key.removesuffix(bare)}tasks.max"
             yield Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,)))
         newer = bare.replace("blacklist", "exclude")
         if newer != bare and bare in read and newer in read:
-            what = f"{key} is read up to 3.9 alone: 4.0 passes over it, and excludes nothing by it"
+            what = f"{key} is read up to 3.9 alone: 4.0 ignores it, and excludes nothing by it"
             fix = f"write {key.removesuffix(bare)}{newer}"
             yield Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,)))
         client, _, rest = key.partition(".")
