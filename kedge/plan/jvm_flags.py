@@ -54,13 +54,18 @@ def maximum_heap_mib(flags: str, memory_mib: int | None = None) -> int | None:
 
     ``memory_mib`` is the memory that the JVM sees, of which they may set a share; -Xmx wins over that.
     """
-    found = re.findall(r"-Xmx(\d+)([kmgt]?)\b", flags, re.IGNORECASE)
+    if (found := _size_mib("-Xmx", flags)) is not None:
+        return int(found)
+    share = SHARE.findall(flags)
+    return int(memory_mib * float(share[-1]) / 100) if share and memory_mib else None
+
+
+def _size_mib(flag: str, flags: str) -> float | None:
+    found = re.findall(rf"{flag}(\d+)([kmgt]?)\b", flags, re.IGNORECASE)
     if not found:
-        share = SHARE.findall(flags)
-        return int(memory_mib * float(share[-1]) / 100) if share and memory_mib else None
+        return None
     size, unit = found[-1]  # the last one counts
-    scale = {"": 1 / MIB, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
-    return int(int(size) * scale[unit.lower()])
+    return int(size) * {"": 1 / MIB, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}[unit.lower()]
 
 
 #: What Java 17 refuses to start with ("Unrecognized VM option", asked of 17.0.15): collectors that went with
@@ -81,10 +86,19 @@ def check_flags(sheet: Sheet, keys: Iterable[str], least: int, planned: int | No
     ``least`` is the least release of Java on which ``what`` runs, ``planned`` that of its host by the
     inventory: files of a person do not say which Java runs.
     """
+    own = {s.key: s.value for s in sheet.settings if s.by == "person" and s.key in keys}
+    for key, flags in own.items():
+        begins, most = _size_mib("-Xms", flags), _size_mib("-Xmx", flags)
+        if begins is not None and most is not None and begins > most:
+            sheet.error(
+                "java.flags",
+                f"{key} begins with {begins:g} MiB of heap and has {most:g} at most: Java refuses to start with it",
+                f"write the same size as -Xms and as -Xmx, such as {heap(int(begins))}",
+                key,
+            )
     release = max(least, planned or 0) if sheet.reader is WITH_INVENTORY else least
     if release < _GONE_SINCE:
         return
-    own = {s.key: s.value for s in sheet.settings if s.by == "person" and s.key in keys}
     for key, flags in own.items():
         if gone := _GONE.findall(flags):
             sheet.error(

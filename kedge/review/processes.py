@@ -138,7 +138,7 @@ def processes_of(parts: Sequence[FileFindings]) -> list[RunningProcess]:
     """Return the processes that the parts of all files make together.
 
     A unit and an environment belong to the one process that they name, or to the only one there is; consumer
-    and producer properties that are given together are a classic mirror's.
+    and producer properties that are given together, of two clusters, are a classic mirror's.
     """
     loose = [part for part in parts if part.kind == "environment"]
     commands = [
@@ -183,7 +183,8 @@ def _paired(configured: Sequence[FileFindings], commands: Sequence[FileFindings]
     consumers = [part for part in configured if part.kind == "consumer"]
     producers = [part for part in configured if part.kind == "producer"]
     mirrored = any(part.kind == "classic" for part in commands)
-    if len(consumers) == 1 and len(producers) == 1:
+    one_each = len(consumers) == 1 and len(producers) == 1
+    if one_each and (mirrored or _mirrors(consumers[0].values, producers[0].values)):
         both = FileFindings("classic", f"{consumers[0].where} and {producers[0].where}", consumers[0].values)
         pair = [replace(both, arguments=producers[0].values, heading="pair")]
     elif mirrored and len(consumers) + len(producers) == 1:
@@ -193,6 +194,14 @@ def _paired(configured: Sequence[FileFindings], commands: Sequence[FileFindings]
     else:
         pair = [*consumers, *producers]
     return [part for part in configured if part.kind not in ("consumer", "producer")] + pair
+
+
+def _mirrors(consumer: Mapping[str, Value], producer: Mapping[str, Value]) -> bool:
+    """Return whether a consumer and a producer are a mirror's: of two clusters, without a serializer."""
+    if any(key.endswith("serializer") for key in (*consumer, *producer)):
+        return False
+    servers = [one["bootstrap.servers"].text for one in (consumer, producer) if "bootstrap.servers" in one]
+    return len(servers) < 2 or servers[0] != servers[1]
 
 
 def _for(

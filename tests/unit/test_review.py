@@ -214,6 +214,25 @@ def test_a_secret_is_shown_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "a secret stands in KAFKAREST_OPTS" in said
 
 
+@pytest.mark.parametrize(
+    ("image", "flags", "wrong"),
+    [
+        ("7.9.1", "-Xms2g -Xmx1g", True),
+        ("7.9.1", "-Xms1g -Xmx1g", False),
+        ("7.9.1", "-Xmx1g -XX:+UseConcMarkSweepGC", False),
+        ("8.1.0", "-Xmx1g -XX:+UseConcMarkSweepGC", True),
+    ],
+)
+def test_flags_that_java_refuses_are_found_where_it_is_known_which_runs(
+    tmp_path: Path, image: str, flags: str, wrong: bool
+) -> None:
+    compose = COMPOSE.replace("cp-kafka-rest:7.9.1", f"cp-kafka-rest:{image}").replace(
+        "KAFKA_REST_HEAP_OPTS: -Xmx2g", f"KAFKAREST_HEAP_OPTS: {flags}"
+    )
+    (judgement, *_), _ = review(written(tmp_path, docker_compose__yml=compose))
+    assert bool([f for f in judgement.findings if f.rule == "java.flags"]) is wrong
+
+
 def test_a_unit_and_an_environment_belong_to_the_proxy_that_they_start(tmp_path: Path) -> None:
     unit = (
         "[Service]\nEnvironmentFile=/etc/rest.env\nLimitNOFILE=1024\nTimeoutStopSec=5\n"
@@ -282,6 +301,20 @@ def test_a_pair_of_mirror_files_is_judged_as_a_classic_mirror(tmp_path: Path) ->
     told = one(tmp_path, workload=["latency_budget_ms=5000"], **files)
     assert "--workload latency_budget_ms=" not in {ask.option for ask in told.asks}
     assert int(row(told, "linger.ms").planned or 0) < 5000
+
+
+@pytest.mark.parametrize(
+    ("consumer", "producer"),
+    [
+        ("bootstrap.servers=a:9092\n", "bootstrap.servers=a:9092\n"),
+        ("bootstrap.servers=a:9092\nkey.deserializer=x.Y\n", "bootstrap.servers=b:9092\n"),
+    ],
+)
+def test_the_clients_of_an_application_are_no_mirror(tmp_path: Path, consumer: str, producer: str) -> None:
+    files = {"consumer__properties": f"{consumer}group.id=billing\n", "producer__properties": producer}
+    judgements, _ = review(written(tmp_path, **files))
+    assert len(judgements) == 2
+    assert not [f for one in judgements for f in one.findings if f.rule.startswith("mirror.")]
 
 
 def test_the_old_consumer_says_which_version_it_must_be(tmp_path: Path) -> None:
