@@ -92,7 +92,8 @@ def check_flags(sheet: Sheet, keys: Iterable[str], least: int, planned: int | No
         if begins is not None and most is not None and begins > most:
             sheet.error(
                 "java.flags",
-                f"{key} begins with {begins:g} MiB of heap and has {most:g} at most: Java refuses to start with it",
+                f"{key} has a heap of {begins:g} MiB at first and {most:g} at most: Java refuses to "
+                "start with it",
                 f"write the same size as -Xms and as -Xmx, such as {heap(int(begins))}",
                 key,
             )
