@@ -66,7 +66,7 @@ def plan(inventory: Path) -> Plan:
 def play(inventory: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run plan.yml without asking any host, as talkative as Ansible gets short of its own debugging."""
     return subprocess.run(
-        [PLAYBOOK, "-vvv", "-i", str(inventory), "plan.yml", "-e", "plan_diff=false"],
+        [PLAYBOOK, "-vvv", "-i", str(inventory), "plan.yml", "-e", "plan_diff=false plan_archives=ignore"],
         cwd=ROOT,
         env={**os.environ, **environment},
         capture_output=True,

@@ -493,7 +493,7 @@ def test_listeners_of_ones_own_are_held_against_what_looks_for_them(
     plan = make_plan(rest(**({"instances_per_host": 1} | role), settings=settings))
     found = of_rule(plan, "rest.listeners", "error")
     assert bool(found) == bool(said)
-    assert all(said in one.message for one in found[-1:])
+    assert not said or any(said in one.message for one in found)
 
 
 def test_an_address_of_ipv6_stands_in_brackets_before_a_port() -> None:
