@@ -200,7 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if watched:
         console.print(f"all that is printed: {LOG.relative_to(PROJECT)}; VERBOSE=1 shows it here")
     LOG.parent.mkdir(exist_ok=True)
-    with LOG.open("w", encoding="utf-8") as log:
+    # Whoever reads a pipe has all of it.
+    with (LOG if watched else Path(os.devnull)).open("w", encoding="utf-8") as log:
         return _played(phases(inventory, asked.trials, asked.variants), console, log, watched=watched)
 
 
