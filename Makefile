@@ -14,7 +14,7 @@ SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
 .PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down check lint lint-code \
 	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow \
-	fast test-nodes test-all test-long fuzz mutants bench bench-clients release clean distclean
+	fast test-alone test-nodes test-all test-long fuzz mutants bench bench-clients release clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,7 +104,7 @@ test-all: ## that, and all other scenarios, fleets, brokers, and a machine that 
 	@$(MAKE) --no-print-directory -j 2 lint test-java
 	@$(MAKE) --no-print-directory -j 2 fast test-kafka
 	@$(MAKE) --no-print-directory test-demo
-	@$(MAKE) --no-print-directory -j 2 test-slow test-nodes
+	@$(MAKE) --no-print-directory -j 2 test-alone test-nodes
 
 test-fast: lint ## lint, unit, Spark and render tests
 	$(SET_UP)
@@ -143,8 +143,11 @@ test-bare: ## set-up on a Debian that has nothing
 	$(SET_UP_TESTS)
 	$(RUN) python -m pytest -v -m "bare and not long"
 
-test-nodes:
+test-alone:
 	@$(MAKE) --no-print-directory test-bare
+	@$(MAKE) --no-print-directory test-slow
+
+test-nodes:
 	@$(MAKE) --no-print-directory test-proxy
 	@$(MAKE) --no-print-directory test-fleet
 

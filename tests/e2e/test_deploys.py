@@ -33,6 +33,7 @@ def processes() -> dict[tuple[str, str], str]:
     }
 
 
+@pytest.mark.long
 def test_a_verification_without_restarts_sends_and_audits_and_restarts_nothing(tmp_path: Path) -> None:
     before = processes()
     short = {"warm_up_s": 5, "min_s": 5, "min_records": 1000}
