@@ -48,7 +48,8 @@ def test_a_verification_without_restarts_sends_and_audits_and_restarts_nothing(t
 
 def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance() -> None:
     before = processes()
-    wrong = {"kafka_rest_settings": {"producer.partitioner.class": "no.such.Partitioner"}}
+    # The plan refuses what it knows not to start.
+    wrong = {"kafka_rest_settings": {"KAFKAREST_JVM_PERFORMANCE_OPTS": "-XX:+NoSuchFlag"}}
     broken = play("deploy.yml", "-e", json.dumps(wrong), inventory=INVENTORY)
     assert broken.returncode != 0
     assert "is back and running" in broken.stdout + broken.stderr
@@ -58,7 +59,7 @@ def test_a_setting_that_does_not_start_is_rolled_back_at_the_first_instance() ->
     assert sum(now[at] != before[at] for at in now) <= 1
     for host, port in now:
         assert on_node("kedge", host, f"systemctl is-active kafka-rest@{port}").strip() == "active"
-        assert "no.such" not in on_node("kedge", host, f"cat /etc/kafka-rest/{port}/kafka-rest.properties")
+        assert "NoSuchFlag" not in on_node("kedge", host, f"cat /etc/kafka-rest/{port}/environment")
     after = play("deploy.yml", inventory=INVENTORY)
     assert after.returncode == 0, after.stdout
     # Nothing but the first instance ran the broken release, and that one is back on the old one.
