@@ -14,7 +14,7 @@ from spark_checks.results import Anomaly, Result
 from tests.faults.audited import Mixture, Outcome, audited, judged, made
 from tests.faults.inject import FAULTS, expected
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def some_mixtures(count: int) -> list[Mixture]:
