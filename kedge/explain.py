@@ -52,10 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2
-    known, planned = (
-        list(of_key(options.word)),
-        list(of_plan(plan, options.word, options.where)) if plan else [],
-    )
+    known = list(of_key(options.word))
+    planned = list(of_plan(plan, options.word, options.where)) if plan else []
     if not known and not planned:
         near = nearest(options.word, words(plan))
         where = "neither a component nor the plan has it" if plan else "give -i INV for what its plan has"

@@ -131,9 +131,10 @@ def _same(row: ReviewedKey) -> bool:
 
 def _default(row: ReviewedKey) -> bool:
     """Tell whether nothing is set today and the plan writes down what holds anyway."""
-    return (row.today is None and row.planned is not None and row.planned == row.default) or (
-        row.today is None
-        and row.planned == row.documented
+    if row.today is not None:
+        return False
+    return (row.planned is not None and row.planned == row.default) or (
+        row.planned == row.documented
         and row.basis in ("documented", "measured")
         and "default" in row.because
         and not row.key.isupper()
