@@ -124,7 +124,8 @@ def spin() -> None:
     ("work", "why"),
     [
         (lambda: bytearray(1 << 31), "takes more than 64 MiB"),
-        (spin, "takes more than 1 s"),
+        # Of a core, or ten by the clock where others have the cores.
+        (spin, "takes more than 10? s"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "ended its process"),
     ],
 )
