@@ -21,6 +21,7 @@ from xdist.scheduler import LoadScopeScheduling
 from lab.fleet.nodes import unusable
 from lab.services.brokers import kafka_jars
 from lab.services.rest_proxies import sandbox_archive, vendor_archives
+from tests.supported import Promises, promise_of
 
 # Ansible ships a module with its helpers as ansible.module_utils; tests import the modules the same way.
 ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))
@@ -81,7 +82,8 @@ def _guarded(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    """Guard the fixtures of a test."""
+    """Guard the fixtures of a test, and name what it promises."""
+    promise_of(item)
     return (yield from _guarded(item))
 
 
@@ -117,6 +119,12 @@ class _ByFile(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ByFile:
     """Share tests out between the workers of ``-n``, whatever ``--dist`` says."""
     return _ByFile(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what real proxies did, where the reports of all workers arrive."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Promises())
 
 
 @pytest.hookimpl(tryfirst=True)

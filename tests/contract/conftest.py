@@ -43,6 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == here and URL is None:
             item.add_marker(pytest.mark.kafka)
+            item.add_marker(pytest.mark.promise("the REST API's contract"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -62,6 +63,18 @@ def local_fleet(action: str, inventory: str) -> None:
     subprocess.run(
         [sys.executable, "-m", "lab.fleet", action, "--inventory", inventory], cwd=ROOT, check=True
     )
+
+
+def own_inventory(source: str, fleet: str, changes: Iterable[tuple[str, str, str]]) -> str:
+    """Copy an inventory to ``.cache/FLEET/inventory``, as deep as a scenario's, with changes: file, before and after."""
+    own = ROOT / ".cache" / fleet / "inventory"
+    shutil.rmtree(own.parent, ignore_errors=True)
+    shutil.copytree(ROOT / source, own)
+    for path, before, after in changes:
+        text = (own / path).read_text()
+        assert before in text, (path, before)
+        (own / path).write_text(text.replace(before, after))
+    return str(own.relative_to(ROOT))
 
 
 @contextmanager

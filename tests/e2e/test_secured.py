@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pytest
 
 from lab.fleet.engine import find_engine
 from tests.awaiting import await_that
-from tests.e2e.playing import ROOT, begin, local_fleet, on_node, play, recap
+from tests.e2e.playing import ROOT, begin, local_fleet, on_node, own_inventory, play, recap
 
 FLEET = "kedge-secured"
 #: As deep as a scenario's, whose paths lead to the kit from there.
@@ -39,19 +38,13 @@ class Run:
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
     """A full run from nothing on two REST hosts of two instances each; the fleet stays for the other tests."""
-    own = ROOT / INVENTORY
-    shutil.rmtree(own.parent, ignore_errors=True)
-    shutil.copytree(ROOT / "molecule/kafka_rest_secure/inventory", own)
-    for path, before, after in (
+    changes = (
         ("group_vars/all/fleet.yml", "kedge-molecule-kafka-rest-secure", FLEET),
         ("group_vars/all/fleet.yml", "10.78.4.", "10.78.5."),
         ("hosts.yml", "10.78.4.", "10.78.5."),
         ("hosts.yml", "rest1: {ansible_host: 10.78.5.21}", "rest[1:2]: {}"),
-    ):
-        file = own / path
-        text = file.read_text()
-        assert before in text
-        file.write_text(text.replace(before, after))
+    )
+    own = ROOT / own_inventory("molecule/kafka_rest_secure/inventory", FLEET, changes)
     for number in (1, 2):
         address = own / "host_vars" / f"rest{number}.yml"
         address.parent.mkdir(exist_ok=True)

@@ -14,7 +14,12 @@ from tests.e2e.playing import ROOT, local_fleet
 RUN = ROOT / "runs" / "latest"
 INVENTORY = "inventories/local"
 
-pytestmark = [pytest.mark.fleet, pytest.mark.long, pytest.mark.timeout(1500)]
+pytestmark = [
+    pytest.mark.fleet,
+    pytest.mark.long,
+    pytest.mark.timeout(1500),
+    pytest.mark.promise("deployed on a fleet, restarted under load, audited"),
+]
 
 
 def test_the_demo_passes_with_a_vendors_proxy_and_the_report_names_it(vendor: VendorArchive) -> None:

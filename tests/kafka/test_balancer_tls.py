@@ -23,7 +23,11 @@ from tests.kafka.crashable import CrashableBroker
 from tests.kafka.secured_site import written
 from tests.rest_inventories import rest
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.timeout(300),
+    pytest.mark.promise("TLS behind a balancer, by names and by faults"),
+]
 #: What clients call the balancer: no certificate of an instance names it.
 NAME = "lb1"
 _FOUND = vendor_archives()

@@ -13,7 +13,7 @@ from tests.contract.answers import ANSWERS
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.loads import LoadRun, assert_ledger_is_true
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.promise("load and consumers in its dialect, delivered once")]
 
 RATE = 500
 

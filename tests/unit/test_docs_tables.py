@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from kedge.services.registry import SERVICES
 from kedge.services.topics.variables import DeclaredTopic, PartitionRates
 from tests import rules as rules_page
 from tests import sources as sources_page
+from tests import supported
 from tests.reference import (
     EXTRA,
     PAGE,
@@ -65,6 +67,31 @@ def test_the_reference_is_what_the_models_and_roles_say() -> None:
 
 def test_the_page_of_sources_is_made_from_their_file() -> None:
     assert sources_page.PAGE.read_text() == sources_page.page(sources()), "run python -m tests.sources"
+
+
+def test_the_table_of_real_proxies_is_what_their_runs_came_to() -> None:
+    written = supported.PAGE.read_text()
+    assert written == supported.page(written, supported.read())
+
+
+def test_a_cell_of_real_proxies_is_a_run_of_all_its_tests_and_says_what_failed() -> None:
+    whole = {"date": "2026-11-27", "passed": 3, "failed": 0}
+    runs = {"a": {"x 1": whole, "x 2": whole | {"failed": 1}}, "b": {"x 2": whole}}
+    row = "| a | 2026-11-27, 3 tests | 2026-11-27, 4 tests, **1 failed** |"
+    assert {row, "| b | not run | 2026-11-27, 3 tests |"} <= set(
+        supported.page(supported.PAGE.read_text(), runs).splitlines()
+    )
+
+
+def test_a_part_of_the_tests_of_a_promise_replaces_no_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supported, "_RUNS", tmp_path / "runs.json")
+    for passed, kept in ((3, 3), (2, 3), (4, 4)):
+        plugin = supported.Promises()
+        plugin.counts["a", "x 1"] = Counter(passed=passed)
+        plugin.pytest_sessionfinish()
+        assert supported.read()["a"]["x 1"]["passed"] == kept
 
 
 def test_the_page_of_rules_has_every_rule_with_what_it_sets_or_finds() -> None:
