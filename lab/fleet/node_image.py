@@ -1,8 +1,13 @@
-"""The image of a node: a Debian root made by mmdebstrap, without any registry of images."""
+"""The image of a node: a Debian root made by mmdebstrap, without any registry of images.
+
+``KEDGE_NODE_IMAGE`` chooses it. ``prepared``, the default, has the packages that roles install, for its speed;
+``bookworm`` and ``trixie`` have systemd, sshd and Python alone, and empty package lists.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +22,10 @@ from lab.fleet.lock import alone
 
 RECIPE = PROJECT / "lab" / "fleet" / "image"
 SUITE = "bookworm"
+CHOICE = "KEDGE_NODE_IMAGE"
+_PREPARED = "prepared"
+_BARE = ("bookworm", "trixie")
+_AUTHORITIES = Path("/usr/local/share/ca-certificates")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # Nobody reads manuals or builds Java runtimes in a node.
 LEFT_OUT = ("/usr/share/man/man*/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/lib/jvm/*/jmods/*")
@@ -26,9 +35,17 @@ STEPS = ("I: downloading", "I: extracting", "I: installing", "I: creating tarbal
 _TARGETS = "$(ORIGIN) $(CODENAME) $(REPO_URI) $(RELEASE) $(COMPONENT)"
 
 
+def chosen() -> str:
+    """Return which image is asked for; raises Problem for one that is not known."""
+    choice = os.environ.get(CHOICE) or _PREPARED
+    if choice not in (_PREPARED, *_BARE):
+        raise Problem(f"{CHOICE}={choice}: write {', '.join((_PREPARED, *_BARE))}, or take it out")
+    return choice
+
+
 def recipe_key() -> str:
     """Names the recipe: it changes with every change under lab/fleet/image and of what is left out."""
-    digest = hashlib.sha256(repr((SUITE, LEFT_OUT)).encode())
+    digest = hashlib.sha256(repr((chosen(), LEFT_OUT)).encode())
     for path in sorted(RECIPE.iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -36,7 +53,7 @@ def recipe_key() -> str:
 
 def image_name() -> str:
     """The image that nodes are started from."""
-    return f"localhost/kedge-node:{recipe_key()}"
+    return f"localhost/kedge-node-{chosen()}:{recipe_key()}"
 
 
 def is_present(engine: Engine) -> bool:
@@ -56,7 +73,7 @@ def store(engine_name: str) -> Path:
 
 def root_file() -> Path:
     """The packed root that the image is imported from; it outlives the image."""
-    return cache_root() / "images" / f"node-{recipe_key()}.tar"
+    return cache_root() / "images" / f"node-{chosen()}-{recipe_key()}.tar"
 
 
 def debian_sources(targets: Iterable[str]) -> list[str]:
@@ -74,34 +91,42 @@ def debian_sources(targets: Iterable[str]) -> list[str]:
     return [f"deb {uri} {release} {' '.join(names)}" for (uri, release), names in components.items()]
 
 
-def machine_sources() -> list[str]:
-    """This machine's sources of the nodes' suite, for a root that is made here; empty where it has none."""
+def machine_sources(suite: str = SUITE) -> list[str]:
+    """This machine's sources, of another suite where one is named, for a root that is made here; or none."""
     command = ["apt-get", "indextargets", "--format", _TARGETS, "Identifier: Packages"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return debian_sources(done.stdout.splitlines())
+    return [line.replace(f" {SUITE}", f" {suite}") for line in debian_sources(done.stdout.splitlines())]
 
 
 def proxies() -> list[str]:
-    """The proxies that this machine's apt goes through, as options of apt."""
+    """The proxies that this machine's apt uses, and how it takes a mirror's age, as options of apt."""
     done = subprocess.run(["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=False)
-    return [line.rstrip(";") for line in done.stdout.splitlines() if "::Proxy " in line]
+    told = ("::Proxy ", "::Check-Valid-Until ", "::Check-Date ")
+    return [line.rstrip(";") for line in done.stdout.splitlines() if any(name in line for name in told)]
 
 
 def _bootstrap_command(target: Path) -> list[str]:
-    packages = [
-        line
-        for line in (RECIPE / "packages").read_text(encoding="utf-8").split("\n")
-        if line and line[0] != "#"
-    ]
+    choice = chosen()
+    bare = choice in _BARE
+    listed = (RECIPE / ("packages_bare" if bare else "packages")).read_text(encoding="utf-8")
+    packages = [line for line in listed.split("\n") if line and line[0] != "#"]
     command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}"]
     command += ['--setup-hook=mkdir -p "$1/usr/share/man/man1"']  # Java's alternatives end in a link there
     command += [f'--customize-hook={RECIPE / "customize.sh"} "$1"']
+    if bare:  # its packages come later, from where this machine takes them
+        command += [
+            f"--customize-hook=printf '%s;\\n' '{line}' >> \"$1/etc/apt/apt.conf.d/machine\""
+            for line in proxies()
+        ]
+        if _AUTHORITIES.is_dir():
+            command += [f"--customize-hook=copy-in {_AUTHORITIES} {_AUTHORITIES.parent}"]
     # What is packed as soon as it is there need not be on the disk after every package.
     command += ["--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT)]
     command += [f"--aptopt={option}" for option in ['Acquire::Languages "none"', *proxies()]]
     if KEYRING.is_file():
         command.append(f"--keyring={KEYRING}")
-    return [*command, SUITE, str(target), *machine_sources()]
+    suite = choice if bare else SUITE
+    return [*command, suite, str(target), *machine_sources(suite)]
 
 
 def _build(engine: Engine, target: Path, say: Callable[[str], None]) -> None:
@@ -122,7 +147,7 @@ def _build(engine: Engine, target: Path, say: Callable[[str], None]) -> None:
         finally:
             subprocess.run([*engine.prefix, "rm", "-rf", "--one-file-system", str(work)], check=False)
         unfinished.replace(target)
-    for former in target.parent.glob("node-*.tar"):
+    for former in target.parent.glob(f"node-{chosen()}-*.tar"):
         if former != target:
             former.unlink()
 
@@ -135,7 +160,7 @@ def ensure(engine: Engine, say: Callable[[str], None]) -> bool:
         if is_present(engine):
             return True
         if not root_file().is_file():
-            say("building a Debian root with Java (about a minute)")
+            say(f"building a Debian root, {chosen()} (about a minute)")
             _build(engine, root_file(), say)
         say("importing the image")
         changes = ['CMD ["/sbin/init"]', "STOPSIGNAL SIGRTMIN+3", f"LABEL kedge.image={recipe_key()}"]
@@ -146,10 +171,10 @@ def ensure(engine: Engine, say: Callable[[str], None]) -> bool:
 
 
 def remove_images(engine: Engine, keep: str = "") -> None:
-    """Remove images of former recipes, or all of them, unless a container still uses them."""
+    """Remove former images of the kind to keep, or all, unless a container still uses them."""
     listing = engine.run(
         "images", "--filter", "label=kedge.image", "--format", "{{.Repository}}:{{.Tag}}", check=False
     )
     for name in listing.split():
-        if name != keep:
+        if name != keep and name.startswith(keep.partition(":")[0]):
             engine.run("rmi", name, check=False)

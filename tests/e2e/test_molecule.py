@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
+from lab.fleet.node_image import CHOICE
 from tests.e2e.playing import ROOT
 
 #: It takes three times as long as any other.
@@ -20,6 +23,8 @@ SCENARIOS = [
     pytest.param(name, marks=[pytest.mark.long] * (name == _LONG))
     for name in sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
 ]
+#: What installs something on a host.
+_INSTALLING = ("host_tuning", "kafka_rest", "mirror_maker", "rest_balancer", "streams_app")
 _LAST = 12_000  # characters of what molecule said; the rest is of what went well before
 
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900)]
@@ -27,6 +32,18 @@ pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900)]
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_scenario_passes(scenario: str) -> None:
+    played(scenario)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("suite", ["bookworm", "trixie"])
+@pytest.mark.parametrize("scenario", _INSTALLING)
+def test_a_scenario_passes_on_hosts_that_have_nothing(scenario: str, suite: str) -> None:
+    played(scenario, {CHOICE: suite})
+
+
+def played(scenario: str, variables: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Play a scenario to its end."""
     programs = Path(sys.executable).parent
     done = subprocess.run(
         [programs / "molecule", "test", "--scenario-name", scenario],
@@ -35,7 +52,7 @@ def test_a_scenario_passes(scenario: str) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         # Molecule looks for Ansible on the PATH.
-        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "NO_COLOR": "1"},
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "NO_COLOR": "1", **variables},
         check=False,
     )
     assert done.returncode == 0, f"molecule test --scenario-name {scenario}:\n{done.stdout[-_LAST:]}"

@@ -263,6 +263,20 @@ def test_image_follows_its_recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 @pytest.mark.process
+def test_a_bare_image_is_another_of_its_own_suite(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = node_image.image_name(), node_image.root_file()
+    monkeypatch.setenv(node_image.CHOICE, "trixie")
+    assert not {node_image.image_name(), node_image.root_file()} & {*prepared}
+    command = node_image._bootstrap_command(Path("root.tar"))
+    assert "--include=openssh-server,python3,systemd,systemd-sysv" in command
+    assert command[command.index("root.tar") - 1] == "trixie"
+    assert not [part for part in command if "bookworm" in part]
+    monkeypatch.setenv(node_image.CHOICE, "bare")
+    with pytest.raises(Problem, match="KEDGE_NODE_IMAGE=bare: write prepared, bookworm, trixie"):
+        node_image.image_name()
+
+
+@pytest.mark.process
 def test_set_up_that_is_complete_says_so_and_changes_nothing() -> None:
     command = [sys.executable, "-m", "kedge.setup", "--check", "--without-fleet"]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)

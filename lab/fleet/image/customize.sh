@@ -36,7 +36,7 @@ install -d "$root/etc/systemd/journald.conf.d"
 printf '[Journal]\nRuntimeMaxUse=64M\n' > "$root/etc/systemd/journald.conf.d/node.conf"
 echo 'LANG=C.UTF-8' > "$root/etc/default/locale"
 in_root systemctl -q set-default multi-user.target
-in_root systemctl -q disable haproxy.service
+[ ! -e "$root/usr/sbin/haproxy" ] || in_root systemctl -q disable haproxy.service
 for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
     fstrim.timer motd-news.timer systemd-logind.service getty.target console-getty.service systemd-udevd.service \
     systemd-timesyncd.service systemd-networkd.service; do
