@@ -1,6 +1,6 @@
 """The image of a node: a Debian root made by mmdebstrap, without any registry of images.
 
-``KEDGE_NODE_IMAGE`` chooses it. ``prepared``, the default, has the packages that roles install, for its speed;
+``KEDGE_NODE_IMAGE`` chooses it. ``prepared``, the default, has the packages that roles install: fast;
 ``bookworm`` and ``trixie`` have systemd, sshd and Python alone, and empty package lists.
 """
 
