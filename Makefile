@@ -14,7 +14,7 @@ SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
 .PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare fleet-up fleet-down check lint lint-code \
 	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow \
-	fast test-alone test-nodes test-all test-long fuzz mutants bench bench-clients release clean distclean
+	fast test-alone test-all test-long fuzz mutants bench bench-clients release clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,7 +104,7 @@ test-all: ## that, and all other scenarios, fleets, brokers, and a machine that 
 	@$(MAKE) --no-print-directory -j 2 lint test-java
 	@$(MAKE) --no-print-directory -j 2 fast test-kafka
 	@$(MAKE) --no-print-directory test-demo
-	@$(MAKE) --no-print-directory -j 2 test-alone test-nodes
+	@$(MAKE) --no-print-directory -j 2 test-alone test-fleet
 
 test-fast: lint ## lint, unit, Spark and render tests
 	$(SET_UP)
@@ -130,14 +130,13 @@ test-demo: ## make demo, and what its fleet and its audit must show
 	$(SET_UP_TESTS)
 	$(RUN) python -m pytest -v -m "not long" tests/e2e/test_demo.py
 
-test-kafka: ## the load, the watchers and the modules against brokers on loopback
+test-kafka: ## the load, the watchers, the modules and the REST contract against brokers on loopback
 	$(SET_UP)
-	$(RUN) python -m pytest -n 2 --durations=10 -m "kafka and not long" --ignore=tests/contract
+	$(RUN) python -m pytest -n 2 --durations=10 -m "kafka and not long"
 
-test-fleet: ## all other molecule scenarios and tests on a fleet
+test-fleet: ## molecule scenarios and tests on a fleet, but for the demo
 	$(SET_UP_TESTS)
-	$(RUN) python -m pytest -v -n 2 --durations=10 -m "fleet and not long" --ignore=tests/e2e/test_demo.py \
-		--deselect "$(SCENARIO)"
+	$(RUN) python -m pytest -v -n 2 --durations=10 -m "fleet and not long" --ignore=tests/e2e/test_demo.py
 
 test-bare: ## set-up on a Debian that has nothing
 	$(SET_UP_TESTS)
@@ -146,10 +145,6 @@ test-bare: ## set-up on a Debian that has nothing
 test-alone:
 	@$(MAKE) --no-print-directory test-bare
 	@$(MAKE) --no-print-directory test-slow
-
-test-nodes:
-	@$(MAKE) --no-print-directory test-proxy
-	@$(MAKE) --no-print-directory test-fleet
 
 test-long: ## what takes minutes or a quiet machine: mirrors' faults, benches, secured and killed hosts
 	$(SET_UP_TESTS)

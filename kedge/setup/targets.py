@@ -84,7 +84,7 @@ TARGETS = {
         jars=(KAFKA, STREAMS, CLASSIC_KAFKA),
         sample=True,
         link=True,
-        programs=("haproxy", "openssl", "ss"),
+        programs=("curl", "haproxy", "openssl", "ss"),
     ),
     "test-fleet": replace(
         DEMO,

@@ -43,7 +43,7 @@ CALLERS = {
     "test-slow": ("tests/oracle", "tests/faults", "tests/balancers.py"),
     "test-proxy": ("tests/contract", "tests/e2e/test_molecule.py"),
     "test-demo": ("tests/e2e/test_demo.py", "tests/e2e/playing.py"),
-    "test-kafka": ("tests/kafka",),
+    "test-kafka": ("tests/kafka", "tests/contract"),
     "test-fleet": ("tests/e2e", "tests/doubles"),
     "test-bare": ("tests/bare",),
     "bench": ("lab/bench",),
