@@ -113,7 +113,7 @@ from ansible.module_utils.service_control import is_active
 KIT = "kit-version"
 #: The name of an instance that is removed; kedge.evidence.border.instances has it as well.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
-VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,3}")
+VERSION = re.compile(r"(\d{1,6}(?:\.\d{1,6}){0,3})(?:\.dev\d{1,6})?")
 #: The host's own key of the digests that name releases, which would else tell of weak secrets in them.
 KEY: Path = ROOT / ".release-key"
 KEY_BYTES = 32
@@ -338,7 +338,8 @@ def note_kit(folder: Path, kit: str, *, check: bool) -> str:
     if kit and kit != before and not check:
         folder.mkdir(parents=True, exist_ok=True)
         atomic_files.write(folder / KIT, f"{kit}\n")
-    numbers = [tuple(map(int, v.split("."))) if VERSION.fullmatch(v) else () for v in (before, kit)]
+    found = [VERSION.fullmatch(version) for version in (before, kit)]
+    numbers = [tuple(map(int, match[1].split("."))) if match else () for match in found]
     return before if all(numbers) and numbers[0] > numbers[1] else ""
 
 

@@ -144,6 +144,8 @@ def test_a_kit_that_is_older_than_the_one_before_is_found(tmp_path: Path) -> Non
     assert kedge_release.note_kit(folder, "0.9.1", check=False) == "0.10.0"
     assert not kedge_release.note_kit(folder, "0.9.1", check=False)
     assert not kedge_release.note_kit(folder, "0.10.0", check=False)
+    assert not kedge_release.note_kit(folder, "0.11.0.dev0", check=False)
+    assert kedge_release.note_kit(folder, "0.10.0", check=False) == "0.11.0.dev0"
 
 
 def test_what_names_no_version_is_no_reason_to_warn(tmp_path: Path) -> None:

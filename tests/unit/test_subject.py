@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -143,5 +144,9 @@ def test_a_machine_tells_its_cores_and_memory_and_what_it_lacks_is_left_out() ->
 
 def test_the_version_is_one_everywhere() -> None:
     assert f'version = "{VERSION}"' in (ROOT / "pyproject.toml").read_text()
-    assert f"## {VERSION}" in (ROOT / "CHANGELOG.md").read_text()
-    assert f"The last release is {VERSION}." in (ROOT / "docs" / "releases.md").read_text()
+    number, dev, _ = VERSION.partition(".dev")
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    assert (f"## {number} (unreleased)" in changelog) == bool(dev)
+    last = re.findall(r"^## ([0-9.]+) \([0-9-]+\)$", changelog, re.MULTILINE)[0]
+    assert last == number or dev
+    assert f"The last release is {last}." in (ROOT / "docs" / "releases.md").read_text()
