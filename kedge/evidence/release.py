@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Semantic, as PEP 440 writes it; "dev" until it is released. What it promises to keep is listed in docs/releases.md.
+#: As PEP 440 writes it; "dev" until it is released. docs/releases.md lists what it promises to keep.
 VERSION: Final = "0.2.0.dev0"
 #: Of the plan as JSON. Fields are added within a version; one that goes or changes its meaning raises it.
 PLAN_SCHEMA: Final = 1

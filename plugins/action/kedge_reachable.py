@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONNECT_SECONDS = 3
 _AT_ONCE = 32
 #: Connections of which only Ansible's SSH plugin, with its own options, knows the way.
-_ARGUMENTS = ("ansible_ssh_common_args", "ansible_ssh_extra_args")
+_ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
 
 
 class ActionModule(ActionBase):

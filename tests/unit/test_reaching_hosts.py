@@ -73,7 +73,9 @@ def test_options_of_the_inventory_reach_ssh_as_arguments_and_what_kedge_says_sta
 def test_arguments_that_ssh_is_given_otherwise_are_left_out() -> None:
     assert to_access("h", BASTION).options == ("-o", "ProxyJump=jump@bastion:2222", "-o", "Compression=yes")
     assert to_access("h", {"ansible_ssh_extra_args": "-J a,b -J"}).options == ("-J", "a,b")
-    with pytest.raises(CollectError, match="ansible_ssh_common_args of host h"):
+    args = "-C -o ControlMaster=auto -o ControlPersist=60s -F /own/ssh.cfg -J bastion"
+    assert to_access("h", {"ansible_ssh_args": args}).options == ("-F", "/own/ssh.cfg", "-J", "bastion")
+    with pytest.raises(CollectError, match="ansible_ssh_common_args or ansible_ssh_extra_args of host h"):
         to_access("h", {"ansible_ssh_common_args": "-o 'ProxyJump=b"})
 
 
@@ -162,6 +164,11 @@ def test_evidence_gives_sudo_its_password_by_standard_input() -> None:
             {"remote_user": "bob", "become": False, "become_method": "sudo", "connection": "ssh"},
             {"ansible_host": "h", "ansible_connection": "local", "ansible_user": "own"},
         ),
+        (
+            {"ansible_ssh_args": "-F own.cfg -J bastion"},
+            {"connection": "ssh"},
+            {"ansible_host": "h", "ansible_ssh_args": f"-F {Path.cwd() / 'own.cfg'} -J bastion"},
+        ),
     ],
 )
 def test_a_run_reaches_hosts_as_ansible_does(
@@ -175,7 +182,8 @@ def test_a_run_reaches_hosts_as_ansible_does(
     monkeypatch.setattr(context, "CLIARGS", ImmutableDict(command))
     found = _connection("h", variables)
     assert found.pop("ansible_ssh_common_args").startswith("-o ControlPath=")
-    assert found == reached
+    default = {"ansible_ssh_args": found["ansible_ssh_args"]}  # of the configuration
+    assert found == default | reached
 
 
 @pytest.mark.parametrize(

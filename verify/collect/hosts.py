@@ -19,6 +19,8 @@ from kedge.evidence.secrets import from_environment
 _OWN = (
     *("batchmode", "connecttimeout", "serveraliveinterval", "stricthostkeychecking"),
     *("port", "user", "identityfile", "userknownhostsfile"),
+    # Ansible's connection is used where it is open; none is kept open by what collects.
+    *("controlmaster", "controlpersist"),
 )
 
 
@@ -126,7 +128,7 @@ def read_access(inventory: str, names: Iterable[str]) -> list[Access]:
 def to_access(name: str, variables: Mapping[str, Any]) -> Access:
     """Turn a host's Ansible variables into an :class:`Access`; raises CollectError for a template."""
     used = {key: value for key, value in variables.items() if key.startswith(("ansible_", "kedge_"))}
-    for key in ("host", "port", "user", "ssh_private_key_file", "ssh_common_args"):
+    for key in ("host", "port", "user", "ssh_private_key_file", "ssh_args", "ssh_common_args"):
         if "{{" in str(used.get(f"ansible_{key}", "")):
             raise CollectError(
                 f"ansible_{key} of host {name} holds a template, {used[f'ansible_{key}']!r}: "
@@ -142,7 +144,7 @@ def to_access(name: str, variables: Mapping[str, Any]) -> Access:
                 f"ansible_{name_of} of host {name} is {value}: evidence comes by {reached[0]} alone. "
                 f"Set ansible_{name_of}: {reached[0]} for it, at least for this playbook (-e)"
             )
-    arguments = f"{used.get('ansible_ssh_common_args', '')} {used.get('ansible_ssh_extra_args', '')}"
+    arguments = " ".join(str(used.get(f"ansible_ssh_{of}args", "")) for of in ("", "common_", "extra_"))
     others = way_options(name, arguments)
     options = ssh_options(arguments)
     return Access(
@@ -162,8 +164,8 @@ def to_access(name: str, variables: Mapping[str, Any]) -> Access:
 def way_options(name: str, arguments: str) -> tuple[str, ...]:
     """Return of ssh's arguments those that say how a host is reached, each as ssh takes it.
 
-    Only ``-o`` and ``-J``, and of these none that :func:`ssh` gives itself. They go to ssh as arguments, by
-    no shell of ours.
+    Only ``-o``, ``-J`` and ``-F``, and of these none that :func:`ssh` gives itself. They go to ssh as
+    arguments, by no shell of ours.
 
     Raises:
         CollectError: when the arguments are no words.
@@ -171,13 +173,16 @@ def way_options(name: str, arguments: str) -> tuple[str, ...]:
     try:
         words = iter(shlex.split(arguments))
     except ValueError as error:
-        raise CollectError(f"ansible_ssh_common_args of host {name}: {error}; close its quotes") from error
+        raise CollectError(
+            f"ansible_ssh_args, ansible_ssh_common_args or ansible_ssh_extra_args of host {name}: {error}; "
+            "close its quotes"
+        ) from error
     found: list[str] = []
     for word in words:
-        if not word.startswith(("-o", "-J")):
+        if not word.startswith(("-o", "-J", "-F")):
             continue
         text = word[2:] or next(words, "")
-        if text and (word[1] == "J" or text.partition("=")[0].strip().lower() not in _OWN):
+        if text and (word[1] in "JF" or text.partition("=")[0].strip().lower() not in _OWN):
             found += [word[:2], text]
     return tuple(found)
 
