@@ -103,6 +103,7 @@ def fed(broker: CrashableBroker, tmp_path: Path) -> Iterator[Fed]:
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
+@pytest.mark.long
 def test_a_process_killed_in_the_middle_of_a_restore_restores_all_when_it_starts_again(
     fed: Fed, tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_process_killed_in_the_middle_of_a_restore_restores_all_when_it_starts
         assert set(fed.outputs(count)) == set(range(count))
 
 
+@pytest.mark.long
 def test_a_full_disk_ends_the_application_and_space_lets_it_go_on_without_a_loss(
     fed: Fed, tmp_path: Path
 ) -> None:

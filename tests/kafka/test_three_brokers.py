@@ -101,6 +101,7 @@ def test_the_latency_of_replication_is_expected_and_measured(
     assert "3 copies" in rows["ms that replication was measured to add"]["because"]
 
 
+@pytest.mark.long
 def test_a_measurement_with_copies_says_what_they_cost(nodes: Sequence[BrokerNode], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "verify.measure", "--cluster", "leaf", "--replication", "3"]
     command += ["--bootstrap-servers", nodes[0].bootstrap_servers, "--partitions", "1", "--repetitions", "1"]

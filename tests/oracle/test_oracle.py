@@ -226,6 +226,7 @@ def test_no_planned_value_is_one_that_its_component_refuses(name: str) -> None:
     assert known(wrong, KNOWN_REFUSED) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SUBJECTS[:-1])
 def test_no_fix_leaves_its_finding(name: str) -> None:
     wrong = {
