@@ -21,7 +21,7 @@ from kedge.plan.markdown import markdown
 from kedge.plan.page import page
 from kedge.plan.plan import Plan
 from kedge.plan.settings import Advice, Basis
-from kedge.plan.text import difference, resting_on, text
+from kedge.plan.text import brief, difference, of_hosts, resting_on, text
 from kedge.services.planning import make_plan
 from kedge.services.recommended_changes import what_changes
 from kedge.services.registry import SERVICES
@@ -43,6 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
             return 2
     try:
         inventory = read_inventory(options.inventory, SERVICES, options.extra_vars)
+        for host in options.host:
+            if host not in inventory.hosts:
+                near = nearest(host, inventory.hosts)
+                mend = f"did you mean {near}?" if near else f"it has {', '.join(list(inventory.hosts)[:8])}"
+                raise InventoryError(f"--host {host}: the inventory has no such host; {mend}")
         plan = make_plan(inventory, options.advice, archives=read_archives(inventory, SERVICES))
         plan = replace(plan, findings=(*plan.findings, *look_at_classes(inventory, SERVICES)))
         now = document(plan.to_json(), inventory, SERVICES, options.advice)
@@ -102,7 +107,17 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "inventory's repository, and whose change it is; with one of each, every change has one author",
     )
     parser.add_argument("--exit-code", action="store_true", help="return 3 when --against finds a change")
-    parser.add_argument("--full", action="store_true", help="print every instance, also those like another")
+    parser.add_argument("--all", action="store_true", help="print each setting with its reason")
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="print each setting of a host with its reason",
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="--all, and every instance, also those like another"
+    )
     options = parser.parse_args(arguments)
     if options.diff and options.format != "text":
         parser.error(f"--diff has no {options.format} form: print both plans as JSON, and compare those")
@@ -137,7 +152,9 @@ def _print(
     elif found is not None:
         print(shown(found))
     else:
-        print(text(plan, full=options.full))
+        every = options.all or options.full or options.host
+        chosen = of_hosts(plan, options.host) if options.host and not plan.has_errors else plan
+        print(text(chosen, full=options.full) if every else brief(plan))
         print(what_changes(inventory, plan, options.advice), end="")
 
 

@@ -23,6 +23,65 @@ _BATCHES: Final = 8
 _SEVERITIES: Final = ("error", "warning", "note")
 
 
+def brief(plan: Plan) -> str:
+    """Return the plan on a screen: errors and warnings, then what is planned, a line each, without settings.
+
+    With errors, what :func:`text` returns.
+    """
+    if plan.has_errors:
+        return text(plan)
+    *severe, counts = findings(tuple(f for f in plan.findings if f.severity != "note"))
+    notes = sum(f.severity == "note" for f in plan.findings)
+    lines = [*severe, counts.replace("0 notes", _count(notes, "note", "notes")), ""]
+    for service in dict.fromkeys(name for of_host in plan.services.values() for name in of_host):
+        of = {host: services[service] for host, services in plan.services.items() if service in services}
+        settings = [s for instances in of.values() for instance in instances for s in instance.settings]
+        restarts = plan.restart_batches.get(service)
+        lines += _line(
+            service,
+            fold(of),
+            _count(sum(map(len, of.values())), "instance", "instances"),
+            settings,
+            f"restarts in {_count(len(restarts.batches), 'batch', 'batches')}" if restarts else "",
+        )
+    for cluster, topics in plan.topics.items():
+        lines += _line("topics", f"of {cluster}", fold(topics), [s for of in topics.values() for s in of])
+    if plan.clients:
+        lines += _line("clients", "", fold(plan.clients), [s for of in plan.clients.values() for s in of])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "notes, and each setting with its reason: --all, or --host HOST (plan.yml: -v)",
+            "one setting: kedge explain KEY -i INVENTORY",
+            f"planned by Kedge {VERSION}",
+        ]
+    )
+
+
+def _line(name: str, where: str, what: str, settings: Collection[Setting], more: str = "") -> list[str]:
+    yours = sum(s.by == "person" for s in settings)
+    count = f"{len(settings):,} settings" + (f", {yours:,} of them yours" if yours else "")
+    return wrapped(f"{name} {where}".rstrip() + f": {'; '.join(filter(None, (what, count, more)))}", 0)
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"
+
+
+def of_hosts(plan: Plan, hosts: Collection[str]) -> Plan:
+    """Return the plan of some hosts alone, with the findings about them."""
+    return replace(
+        plan,
+        services={host: services for host, services in plan.services.items() if host in hosts},
+        topics={},
+        clients={},
+        rollouts={host: of for host, of in plan.rollouts.items() if host in hosts},
+        restart_batches={},
+        findings=tuple(f for f in plan.findings if f.where.split(" ")[0].rstrip(":") in hosts),
+    )
+
+
 def text(plan: Plan, *, full: bool = False) -> str:
     """Return the plan: per host, instance and file each setting above its reason, then the findings.
 

@@ -41,7 +41,7 @@ from kedge.plan.inventory.versions import versions
 from kedge.plan.inventory.yaml_files import InventoryError, check_files, inventories, one_line
 from kedge.plan.plan import Plan
 from kedge.plan.service import group_names
-from kedge.plan.text import text
+from kedge.plan.text import brief, text
 from kedge.services.broker.security import scram_users
 from kedge.services.mirror.adopting import adopting_json
 from kedge.services.mirror.topics_and_groups import flows_json
@@ -116,7 +116,8 @@ class ActionModule(ActionBase):
         errors = [f for f in plan.findings if f.severity == "error"]
         show = boolean(self._task.args.get("show", False))
         if show:
-            _show(text(plan, full=display.verbosity > 0) + "\n" + what_changes(inventory, plan))
+            shown = text(plan, full=True) if display.verbosity > 0 else brief(plan)
+            _show(f"{shown}\n{what_changes(inventory, plan)}")
         written, inventory = inventory, with_recommendations(inventory, SERVICES).inventory
         if any(f.rule == "secret.shown" for f in errors):
             raise AnsibleActionFail(_refusal(errors))  # before anything is written that would show it

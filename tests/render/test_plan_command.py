@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -54,7 +55,26 @@ def inventory(tmp_path: Path) -> Path:
 def test_a_clean_plan_ends_with_0(inventory: Path, form: str) -> None:
     done = run("-i", inventory, "--format", form)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "rest1" in done.stdout
+    assert "kafka_rest" in done.stdout
+
+
+def test_a_plan_fits_a_screen_and_its_settings_are_asked_for_by_all_or_by_host(inventory: Path) -> None:
+    short = run("-i", inventory).stdout
+    assert re.search(
+        r"^kafka_rest rest\[1-2\]: \d instances; \d+ settings; restarts in \d batch", short, re.MULTILINE
+    )
+    assert re.search(r"^0 errors, 1 warning, [1-9]\d* notes$", short, re.MULTILINE)
+    assert "note: " not in short
+    assert len(short.splitlines()) < 25
+    every = run("-i", inventory, "--all").stdout
+    assert "note: " in every
+    assert "rest1  kafka_rest@8082" in every
+    of_host = run("-i", inventory, "--host", "rest2").stdout
+    assert "rest2  kafka_rest@8082" in of_host
+    assert "rest1  " not in of_host
+    wrong = run("-i", inventory, "--host", "rest22")
+    assert wrong.returncode == 2
+    assert "--host rest22: the inventory has no such host; did you mean rest2?" in wrong.stderr
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -150,7 +170,7 @@ def test_a_mapping_may_be_merged_from_several(inventory: Path) -> None:
 
 def test_templates_are_resolved_as_a_playbook_would(inventory: Path) -> None:
     inventory.write_text(REST + '    kafka_rest_first_port: "{{ base + 1 }}"\n    base: 9000\n')
-    done = run("-i", inventory)
+    done = run("-i", inventory, "--all")
     assert done.returncode == 0, done.stderr
     assert "rest1  kafka_rest@9001" in done.stdout
 
@@ -158,7 +178,7 @@ def test_templates_are_resolved_as_a_playbook_would(inventory: Path) -> None:
 def test_a_plan_can_be_read_without_the_vaults_password(inventory: Path) -> None:
     vault = "!vault |\n        $ANSIBLE_VAULT;1.1;AES256\n        33333333\n"
     inventory.write_text(f"{REST}    kafka_rest_settings:\n      producer.ssl.key.password: {vault}")
-    done = run("-i", inventory)
+    done = run("-i", inventory, "--all")
     assert done.returncode == 0, done.stderr
     assert "producer.ssl.key.password=***   (yours)" in done.stdout
 
@@ -200,7 +220,7 @@ def test_an_unknown_option_ends_with_2(inventory: Path) -> None:
     assert run("-i", inventory, "--format", "xml").returncode == 2
 
 
-@pytest.mark.parametrize("arguments", [[], ["--full"], ["--format", "json"], ["--diff", "documented"]])
+@pytest.mark.parametrize("arguments", [["--all"], ["--full"], ["--format", "json"], ["--diff", "documented"]])
 def test_a_secret_is_never_printed(inventory: Path, arguments: list[str]) -> None:
     key = "producer.ssl.keystore.password"
     inventory.write_text(f"{REST}    kafka_rest_settings: {{{key}: hunter2}}\n")

@@ -115,7 +115,8 @@ def test_every_command_of_the_readme_is_tested_here_or_elsewhere(tmp_path: Path)
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "KAFKAREST_HEAP_OPTS" in done.stdout
+    assert "0 errors" in done.stdout
+    assert "kafka_rest rest[1-2]: 4 instances" in done.stdout
 
 
 def test_every_make_target_that_is_named_exists() -> None:
