@@ -91,9 +91,14 @@ _ACTION: Final = {
     "host": "h", "service": "kafka_rest", "instance": "8082", "action": "ready", "started_us": 1, "ended_us": 2,
     "ok": True,
 }  # fmt: skip
+_ROWS: Final = [{
+    "file": "a.properties", "key": "a", "value": "<secret 0123456789abcdef>", "rule": "b", "because": "c", "source": "d",
+    "basis": "derived", "secret": True, "digest": "0123456789ab",
+}]  # fmt: skip
 _STAGED: Final = {
     "instances": [{
         "name": "8082", "release": "0123456789ab", "current": None, "pending": True, "comments": False, "edited": False,
+        "touched": False, "same_rows": False, "rows": json.dumps(_ROWS), "digests": {"<secret 0123456789abcdef>": "0123456789ab"},
         "in_force": ["environment"], "active": False, "predecessor": "",
     }],
     "pending": ["8082"], "restart": [], "stale": ["8099"], "strange": ["'a b'"],
