@@ -130,10 +130,13 @@ def row_lines(rows: Iterable[RowChange]) -> list[str]:
 def text_lines(before: str, after: str) -> list[str]:
     """Return the lines of a text that change; of one that was rendered, not its reasons."""
     texts = [*map(without_secrets, (before, after))]
-    if "# Rendered from the plan" in before + after:
+    rendered = "# Rendered from the plan" in before + after
+    if rendered:
         lines = ([*map(str.strip, text.splitlines())] for text in hide_secrets(before, after))
         texts = ["\n".join(line for line in each if line and line[0] != "#") for each in lines]
-    both = difflib.unified_diff(texts[0].splitlines(), texts[1].splitlines(), n=1, lineterm="")
+    old, new = (text.splitlines() for text in texts)
+    # A key of a rendered file says what it is without the lines around it.
+    both = difflib.unified_diff(old, new, n=0 if rendered else 1, lineterm="")
     return [line for line in both if not line.startswith(("---", "+++", "@@"))]
 
 
