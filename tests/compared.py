@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -60,7 +61,7 @@ def compared(folder: Path, *, rows: bool) -> Compare:
             "touched": kedge_release.release_id(releases.content(release), KEY) != release.name,
             "comments": False,
             "same_rows": had == new["rows"],
-            "rows": "" if had == new["rows"] else had,
+            "rows": "" if had == new["rows"] else base64.b64encode(had.encode()).decode(),
             "digests": new["digests"],
             "in_force": sorted(file.name for file in release.iterdir()),
             "active": True,

@@ -8,6 +8,7 @@ both against the code: what is new has to be put here, and is then thrown at.
 from __future__ import annotations
 
 import ast
+import base64
 import importlib
 import io
 import json
@@ -98,7 +99,7 @@ _ROWS: Final = [{
 _STAGED: Final = {
     "instances": [{
         "name": "8082", "release": "0123456789ab", "current": None, "pending": True, "comments": False, "edited": False,
-        "touched": False, "same_rows": False, "rows": json.dumps(_ROWS), "digests": {"<secret 0123456789abcdef>": "0123456789ab"},
+        "touched": False, "same_rows": False, "rows": base64.b64encode(json.dumps(_ROWS).encode()).decode(), "digests": {"<secret 0123456789abcdef>": "0123456789ab"},
         "in_force": ["environment"], "active": False, "predecessor": "",
     }],
     "pending": ["8082"], "restart": [], "stale": ["8099"], "strange": ["'a b'"],

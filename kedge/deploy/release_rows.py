@@ -96,10 +96,11 @@ def of_release(
     planned = [_row(row, state.get("digests", {})) for row in kept_rows(unit, instance)]
     if (had := state.get("rows")) is None:
         hidden = {row.key for row in planned if row.secret}
-        return tuple(  # type: ignore[return-value]
+        before, after = (
             [Row(file, key, value, why, key in hidden) for file, key, value, why in side]
             for side in rendered_rows.read(texts)
         )
+        return before, after
     return [_row(row, {}) for row in had], planned
 
 

@@ -75,6 +75,7 @@ strange:
   elements: str
 """
 
+import base64
 import contextlib
 import grp
 import hashlib
@@ -295,7 +296,8 @@ def stage(
         "touched": touched,
         "comments": there and bool(differs) and not edited and not strange,
         "same_rows": (same := rows == instance.get("rows", "")),
-        "rows": "" if same else rows,
+        # Ansible puts asterisks in the place of what is like a secret, such as the name of its user.
+        "rows": "" if same else base64.b64encode(rows.encode()).decode(),
         "digests": instance.get("digests", {}),
         "in_force": sorted(f.name for f in in_force.iterdir()) if in_force else [],
         "active": bool(predecessor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from pathlib import Path
@@ -85,10 +86,20 @@ ROW = dict.fromkeys(("file", "key", "value", "rule", "because", "source", "basis
     ],
 )
 def test_rows_of_a_release_are_what_they_have_to_be_or_none(text: str, keys: list[str] | None) -> None:
-    (found,) = staged(STAGED | {"instances": [STAGED["instances"][0] | {"rows": text}]}, ["8082"])[
-        "instances"
-    ]
-    assert (found["rows"] and [row["key"] for row in found["rows"]]) == keys
+    found = rows_of(base64.b64encode(text.encode()).decode())
+    assert (found and [row["key"] for row in found]) == keys
+
+
+@pytest.mark.parametrize("text", ["[]", "W10", "****"])
+def test_rows_in_another_form_are_none(text: str) -> None:
+    assert rows_of(text) is None
+
+
+def rows_of(sent: str) -> list[dict[str, Any]] | None:
+    rows: list[dict[str, Any]] | None = staged(
+        STAGED | {"instances": [STAGED["instances"][0] | {"rows": sent}]}, ["8082"]
+    )["instances"][0]["rows"]
+    return rows
 
 
 def test_more_text_than_rows_have_is_not_taken() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
 from kedge.evidence.border.untrusted import (
     Untrusted,
@@ -53,12 +54,12 @@ _RELEASE_ROWS: Final = TypeAdapter(Annotated[list[ReleaseRow], Field(max_length=
 
 
 def _release_rows(text: Any) -> list[ReleaseRow] | None:
-    """Return the rows of a release; None where it has none, or somebody made something else of them."""
+    """Return the rows of a release, in Base64; None where it has none, or somebody edited them."""
     if not isinstance(text, str) or len(text) > _ROWS_TEXT:
         raise ValueError("no text of rows")
     try:
-        return _RELEASE_ROWS.validate_json(text)
-    except ValidationError:
+        return _RELEASE_ROWS.validate_json(base64.b64decode(text, validate=True))
+    except ValueError:
         return None
 
 
