@@ -33,7 +33,7 @@ def sealed(instance: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]
 def shipped(unit: str, instance: Mapping[str, Any]) -> dict[str, Any]:
     """A planned instance as it is staged, with its secrets filled in."""
     marked, values = sealed(instance)
-    secrets = secrets_of(unit, marked, values, lambda path: f"content of {path}")
+    secrets = secrets_of(unit, marked, values, lambda path: f"content of {Path(path).name}")
     whole = {
         "name": str(instance["name"]),
         "files": render_instance(unit, marked),

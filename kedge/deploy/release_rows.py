@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from kedge.deploy import rendered_rows
 from kedge.deploy.rendering import inside, reason
+from kedge.evidence.border.instances import MARK
 from kedge.evidence.printable import plain
 from kedge.evidence.secrets import holds_secret, looks_secret
-from kedge.plan.inventory.secrets import MARK, mark
+from kedge.plan.inventory.secrets import mark
 
 #: Of a planned setting, what a release keeps; its file by the path inside the release.
 _KEPT: Final = ("key", "rule", "because", "source", "basis")
@@ -19,7 +22,7 @@ _KEPT: Final = ("key", "rule", "because", "source", "basis")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A setting of a release. Of a secret, ``value`` is a mark; another secret has another ``digest``."""
+    """A setting of a release. Of a secret, ``value`` is no more than a mark, and ``digest`` tells it."""
 
     file: str
     key: str
@@ -29,7 +32,7 @@ class Row:
     digest: str = ""
 
     def differs(self, other: Row) -> bool:
-        """Return whether another row of the same key has another value; a mark alone tells that of none."""
+        """Return whether another row of the same key has another value."""
         if self.digest and other.digest:
             return self.digest != other.digest
         return self.value != other.value
@@ -57,18 +60,21 @@ class RowChange:
 def kept_rows(unit: str, instance: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what a release keeps of a planned instance's settings, with no secret in it."""
     return [
-        {name: setting[name] for name in _KEPT}
-        | {"file": (file := inside(unit, instance, setting)), "value": _public(file, setting)}
-        | ({"secret": True} if setting.get("secret") or setting.get("copied") else {})
+        {name: setting[name] for name in _KEPT} | _public(inside(unit, instance, setting), setting)
         for setting in instance["settings"]
     ]
 
 
-def _public(file: str, setting: Mapping[str, Any]) -> str:
+def _public(file: str, setting: Mapping[str, Any]) -> dict[str, Any]:
     value = str(setting["value"])
     if setting.get("copied"):
-        return mark(file, value)
-    return mark(file, setting["key"]) if setting.get("secret") and not MARK.fullmatch(value) else value
+        # Where this machine keeps it is no matter of the host's, and differs from clone to clone.
+        because = setting["because"].replace(value, PurePosixPath(value).name)
+        return {"file": file, "value": mark(file, value), "because": because, "secret": True}
+    if setting.get("secret"):
+        marked = re.fullmatch(MARK, value)
+        return {"file": file, "value": value if marked else mark(file, setting["key"]), "secret": True}
+    return {"file": file, "value": value}
 
 
 def own_texts(

@@ -16,7 +16,7 @@ SYSTEMD = ETC / "systemd/system"
 #: What stands in a file for a secret; and where a release keeps its files as they were with marks.
 MARK = re.compile(r"<secret [0-9a-f]{16}>")
 MARKED = ".marked"
-#: The file of a release with the plan's rows that its files were made of; secrets are marks in it.
+#: The file of a release with the plan's rows that its files were made of, without secrets.
 ROWS = "rows.json"
 #: Whether a worker of MirrorMaker 2 sends in transactions, which all workers of its flow have to do or not.
 _TRANSACTIONS = ".exactly.once.source.support"

@@ -123,6 +123,8 @@ KEY_BYTES = 32
 #: The file of a release that says what files of the host held, and how much of each is read.
 HOST_FILES = ".host_files"
 STORE_BYTES = 4 * 1024 * 1024
+#: What stands in rows for a secret: its mark would change with the place that the plan is made at.
+UNSAID = "<secret>"
 #: Beside an instance's releases: a copy of the one that somebody edited last.
 EDITED = "edited"
 #: What a file takes of a disk at least.
@@ -168,14 +170,14 @@ def with_host_files(instance: dict[str, Any], key: bytes) -> dict[str, Any]:
 
 
 def with_rows(instance: dict[str, Any], values: dict[str, str], key: bytes) -> dict[str, Any]:
-    """Return an instance whose rows are as a release has them: for each secret a mark, and a digest.
+    """Return an instance whose rows are as a release has them: a digest in the place of each secret.
 
-    The digest says whether it is another secret than that of another release, and nothing of what it is.
+    It says whether it is another secret than that of another release, and nothing of what it is.
     """
     marks = {row["value"] for row in instance.get("rows") or ()} & values.keys()
     digests = {mark: named(values[mark].encode(), key) for mark in marks if key}
     rows = [
-        {**row, **({"digest": digests[row["value"]]} if row["value"] in digests else {})}
+        {**row, **({"value": UNSAID, "digest": digests[row["value"]]} if row["value"] in digests else {})}
         for row in instance.get("rows") or ()
     ]
     text = f"{json.dumps(rows, indent=1, sort_keys=True)}\n" if rows else ""

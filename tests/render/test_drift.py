@@ -137,12 +137,20 @@ def test_what_a_template_has_besides_is_shown_where_no_row_says_it(tmp_path: Pat
 
 def test_rows_of_an_instance_hold_no_secret_and_no_path_of_this_machine() -> None:
     secret = setting("a.password", "planted") | {"secret": True}
-    copied = setting("key", "/home/anna/rest.key") | {"copied": True}
-    for instance in (planned(secret, copied), sealed(planned(secret, copied))[0]):
+
+    def copied(folder: str) -> dict[str, Any]:
+        because = f"what {folder}/rest.key holds on the control machine"
+        return setting("key", f"{folder}/rest.key", because) | {"copied": True}
+
+    of_anna, of_bert = (planned(secret, copied(f"/home/{name}")) for name in ("anna", "bert"))
+    for instance in (of_anna, sealed(of_anna)[0]):
         kept = json.dumps(kept_rows("kafka-rest", instance))
-        assert "planted" not in kept and "anna" not in kept
+        assert "planted" not in kept and "/home" not in kept
         assert kept.count("<secret ") == 2
-    assert "planted" not in str(shipped("kafka-rest", planned(secret))["rows"])
+    # Of whose clone makes no difference on the host.
+    rows = [one["rows"] for one in (shipped("kafka-rest", each) for each in (of_anna, of_bert))]
+    assert "planted" not in rows[0] and "rest.key holds" in rows[0]
+    assert rows[0] == rows[1]
 
 
 def test_what_a_host_says_of_its_rows_drives_no_terminal() -> None:

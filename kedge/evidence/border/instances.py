@@ -25,6 +25,9 @@ _TEXT: Final = 1_000
 _ROWS: Final = 10_000
 _ROWS_TEXT: Final = 4_000_000
 
+#: The form of what stands for a secret until its file is written on its host.
+MARK: Final = r"^<secret [0-9a-f]{16}>$"
+
 #: What an instance or a release is called: one word for a shell, no option, and no way out of a folder.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
 Names = Annotated[list[Name], Field(max_length=_MOST)]
@@ -32,7 +35,7 @@ _Text = Annotated[str, AfterValidator(lambda text: shown(text, _TEXT))]
 _Texts = Annotated[list[_Text], Field(max_length=_MOST)]
 _Shown = Annotated[str, AfterValidator(plain)]
 _Digest = Annotated[str, Field(pattern=r"^([0-9a-f]{12})?$")]
-_Mark = Annotated[str, Field(pattern=r"^<secret [0-9a-f]{16}>$")]
+_Mark = Annotated[str, Field(pattern=MARK)]
 
 
 class ReleaseRow(UntrustedExcerpt):

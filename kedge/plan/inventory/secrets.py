@@ -16,9 +16,6 @@ SHORTEST: Final = 8
 _NAMED: Final = re.compile(r"(?i)(password|passwd|passphrase|secret|api[._-]?key|(^|_)users)$")
 _SEEN: Final = re.compile(r"(?i)(^|_)(user|username|servers|host|address)$")
 
-#: The form of a mark.
-MARK: Final = re.compile(r"<secret [0-9a-f]{16}>")
-
 
 def mark(*names: str) -> str:
     """Return the mark that stands in the place of a secret until a file is written on its host.
