@@ -8,6 +8,7 @@ both against the code: what is new has to be put here, and is then thrown at.
 from __future__ import annotations
 
 import ast
+import base64
 import importlib
 import io
 import json
@@ -91,9 +92,14 @@ _ACTION: Final = {
     "host": "h", "service": "kafka_rest", "instance": "8082", "action": "ready", "started_us": 1, "ended_us": 2,
     "ok": True,
 }  # fmt: skip
+_ROWS: Final = [{
+    "file": "a.properties", "key": "a", "value": "<secret 0123456789abcdef>", "rule": "b", "because": "c", "source": "d",
+    "basis": "derived", "secret": True, "digest": "0123456789ab",
+}]  # fmt: skip
 _STAGED: Final = {
     "instances": [{
         "name": "8082", "release": "0123456789ab", "current": None, "pending": True, "comments": False, "edited": False,
+        "touched": False, "same_rows": False, "rows": base64.b64encode(json.dumps(_ROWS).encode()).decode(), "digests": {"<secret 0123456789abcdef>": "0123456789ab"},
         "in_force": ["environment"], "active": False, "predecessor": "",
     }],
     "pending": ["8082"], "restart": [], "stale": ["8099"], "strange": ["'a b'"],

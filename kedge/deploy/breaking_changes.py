@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kedge.deploy.planned import flow_of
+from kedge.deploy.release_rows import Row, of_release, own_texts
 from kedge.evidence.printable import plain
 from kedge.services.balancer.security import ANY
 from kedge.services.rest.distribution import LISTENER
@@ -40,14 +41,10 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "mirror_unknown": "have that host answer, or remove it (remove_host.yml -e gone=HOST), then run the "
     "playbook again",
 }
-_LOGIN: Final = re.compile(r"^\s*http-request auth\b", re.MULTILINE)
-_USERS: Final = re.compile(r"^\s*# (\d+) users of", re.MULTILINE)
-_KEY: Final = re.compile(r"^([a-z.]+)=(.*)$", re.MULTILINE)
 #: Keys of server.properties by which brokers of one cluster know one another.
 _SECURED: Final = ("sasl.mechanism.inter.broker.protocol", "inter.broker.listener.name")
-_SERVERS: Final = re.compile(r"^(?:kafka\.)?bootstrap\.servers=(.+)$", re.MULTILINE)
-_TRANSACTIONS: Final = re.compile(r"^\S+\.exactly\.once\.source\.support=(\w+)$", re.MULTILINE)
-_BIND: Final = re.compile(r"^frontend rest\n(?:.*\n)*?\s*bind (?P<at>\S+)(?P<options>.*)$", re.MULTILINE)
+#: By which the workers of a flow of MirrorMaker 2 all send in transactions, or none.
+EXACTLY_ONCE: Final = ".exactly.once.source.support"
 
 
 class Notice(NamedTuple):
@@ -66,24 +63,38 @@ def notices(
     ``answer`` is that of kedge_release in check mode, ``balanced`` says that balancers stand before them.
     One that does not run yet has no clients.
     """
-    texts = {each["before_header"]: (each["before"], each["after"]) for each in answer.get("diff", [])}
     found: list[Notice] = []
     for instance, state in zip(instances, answer["instances"], strict=True):
         if state["current"] is None:
             continue
-        own = {path.removeprefix(f"/etc/{unit}/{instance['name']}/"): both for path, both in texts.items()}
+        was, is_ = map(_by_file, of_release(state, unit, instance, own_texts(answer, unit, instance)))
         seen: Iterable[tuple[str, str]] = ()
         if unit == "rest-balancer":
-            seen = _of_balancer(own)
+            seen = _of_balancer(was, is_)
         elif unit == "kafka-rest":
-            seen = (*_of_proxy(state, instance, balanced), *_of_cluster(own))
+            seen = (*_of_proxy(state, instance, balanced), *_of_cluster(was, is_))
         elif unit == "kafka-broker":
-            seen = _of_broker(own)
+            seen = _of_broker(was, is_)
         elif unit == "mirror-maker" and state["active"]:
-            seen = _of_mirror(own)
+            seen = _of_mirror(was, is_)
         # Words of the host's own files are among them.
         found += [Notice(str(instance["name"]), name, plain(said)) for name, said in seen]
     return found
+
+
+#: The rows of a release by file and key.
+_Files = Mapping[str, Mapping[str, Row]]
+
+
+def _by_file(rows: Iterable[Row]) -> _Files:
+    found: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        found.setdefault(row.file, {})[row.key] = row
+    return found
+
+
+def _values(files: _Files, file: str) -> dict[str, str]:
+    return {key: row.value for key, row in files.get(file, {}).items()}
 
 
 def _of_proxy(
@@ -99,24 +110,25 @@ def _of_proxy(
         yield KEPT_PORT if balanced else "tls", f"{turned} at a port in use (kafka_rest_tls)"
 
 
-def _of_cluster(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _of_cluster(before: _Files, after: _Files) -> Iterator[tuple[str, str]]:
     """Find a proxy none of whose former brokers is a planned one; another port is the same cluster."""
     was, is_ = (
         {
             server.rpartition(":")[0].strip("[]")
-            for both in texts.values()
-            for found in _SERVERS.findall(both[side])
-            for server in found.replace("\\", "").split(",")
+            for file in files.values()
+            for key in ("bootstrap.servers", "kafka.bootstrap.servers")
+            if key in file
+            for server in file[key].value.split(",")
         }
-        for side in (0, 1)
+        for files in (before, after)
     )
     if was and is_ and not was & is_:
         had, has = (", ".join(sorted(hosts)) for hosts in (was, is_))
         yield "cluster", f"reaches the brokers {has} in place of {had} (kafka_rest_cluster)"
 
 
-def _of_broker(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    was, is_ = (dict(_KEY.findall(text)) for text in texts.get("server.properties", ("", "")))
+def _of_broker(before: _Files, after: _Files) -> Iterator[tuple[str, str]]:
+    was, is_ = (_values(files, "server.properties") for files in (before, after))
     if not was or not is_:
         return
     if was.get("node.id") != is_.get("node.id"):
@@ -132,9 +144,12 @@ def _of_broker(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]
         yield "broker_port", f"listens on port {new} in place of {old} (kafka_broker_port)"
 
 
-def _of_mirror(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    files = texts.get("mm2.properties", ("", ""))
-    was, is_ = (found[1] if (found := _TRANSACTIONS.search(text)) else "disabled" for text in files)
+def _of_mirror(before: _Files, after: _Files) -> Iterator[tuple[str, str]]:
+    files = [_values(each, "mm2.properties") for each in (before, after)]
+    was, is_ = (
+        next((value for key, value in file.items() if key.endswith(EXACTLY_ONCE)), "disabled")
+        for file in files
+    )
     # Workers that are preparing may run beside both: Kafka's own way from one to the other.
     if all(files) and {was, is_} == {"disabled", "enabled"}:
         turned = "on" if is_ == "enabled" else "off"
@@ -200,7 +215,7 @@ def notices_unknown(host: str, why: str, compared: Mapping[str, Mapping[str, Any
 
 def _starts_otherwise(compared: Mapping[str, Any]) -> bool:
     """Return whether a worker that does not run was classic, or had another exactly_once."""
-    turned = any(_TRANSACTIONS.search(line.strip()) for line in compared["lines"])
+    turned = any(key.endswith(EXACTLY_ONCE) for key in compared["keys"])
     return turned or "mm2.properties" in compared["added"]
 
 
@@ -222,23 +237,21 @@ def _spoken(settings: Mapping[str, str]) -> str:
     return " ".join(filter(None, (protocol, mechanism, between)))
 
 
-def _of_balancer(texts: Mapping[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    before, after = texts.get("haproxy.cfg", ("", ""))
-    was, is_ = _BIND.search(before), _BIND.search(after)
-    # All addresses are the former one too.
-    if was and is_ and is_["at"] not in (was["at"], f"{ANY}:{was['at'].rpartition(':')[2]}"):
-        yield "balancer_port", f"listens on {is_['at']} in place of {was['at']}"
-    if was and is_ and (" ssl " in was["options"]) != (" ssl " in is_["options"]):
-        yield (
-            "tls",
-            f"{'speaks' if ' ssl ' in is_['options'] else 'no longer speaks'} TLS (rest_balancer_tls)",
-        )
-    if _LOGIN.search(after) and not _LOGIN.search(before):
+def _of_balancer(before: _Files, after: _Files) -> Iterator[tuple[str, str]]:
+    was, is_ = (_values(files, "haproxy.cfg") for files in (before, after))
+    if "bind" in was and "bind" in is_:
+        had, has = was["bind"], is_["bind"]
+        # All addresses are the former one too.
+        if has not in (had, f"{ANY}:{had.rpartition(':')[2]}"):
+            yield "balancer_port", f"listens on {has} in place of {had}"
+        old, new = ("ssl" in values.get("bind options", "").split() for values in (was, is_))
+        if old != new:
+            yield "tls", f"{'speaks' if new else 'no longer speaks'} TLS (rest_balancer_tls)"
+    if "users" in is_ and "users" not in was:
         yield "login", "asks for a login (rest_balancer_users)"
-    # The list itself is secret: what has changed, and has not grown, lacks a login that it had.
-    had, has = (int(found[1]) if (found := _USERS.search(text)) else 0 for text in (before, after))
-    listed = texts.get("users.list", ("", ""))
-    if "users.list" in texts and all(listed) and (had or not before) and has <= had:
+    logins, kept = (files.get("users.list", {}) for files in (before, after))
+    lost = [user for user, row in logins.items() if user not in kept or row.differs(kept[user])]
+    if kept and lost:
         yield "login", "no longer takes a login that it took (rest_balancer_users)"
 
 

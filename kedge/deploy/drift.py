@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kedge.deploy.breaking_changes import notices
+from kedge.deploy.release_rows import RowChange, changes, of_release, own_texts
 from kedge.evidence.printable import plain_lines
 from kedge.evidence.secrets import holds_secret, looks_secret, without_secrets
 from kedge.plan.compact_names import fold
@@ -29,24 +30,23 @@ def describe(
     """Return what kedge_release answered in check mode, by instance.
 
     ``unknown`` names links whose targets are not known here. The result has ``instances``, name to ``state``
-    (a key of ``_STATES``), ``lines`` and ``added``, the files that are new; ``units``, lines for the
-    service's unit files; ``stale``, names of instances that are no longer planned; ``unknown``; ``noticed``,
-    what clients notice (``kedge.deploy.breaking_changes``), where ``balanced`` says that balancers stand
-    before the instances.
+    (a key of ``_STATES``), ``lines``, ``keys`` whose values change, and ``added``, the files that are new;
+    ``units``, lines for the service's unit files; ``stale``, names of instances that are no longer planned;
+    ``unknown``; ``noticed``, what clients notice (``kedge.deploy.breaking_changes``), where ``balanced``
+    says that balancers stand before the instances.
     """
     unknown = list(unknown)
     differences = {d["before_header"]: (d["before"], d["after"]) for d in answer.get("diff", [])}
     described = {}
     for instance, state in zip(instances, answer["instances"], strict=True):
-        home = f"/etc/{unit}/{instance['name']}/"
-        hidden = {s["key"] for s in instance["settings"] if s.get("secret")}
-        own = {p.removeprefix(home): d for p, d in differences.items() if p.startswith(home)}
+        own = own_texts(answer, unit, instance)
+        rows = changes(*of_release(state, unit, instance, own))
         lines = [
             line
             # A changed unit file is shown once, with the unit.
             for path, (before, after) in own.items()
             if path not in unknown and path != "unit.service"
-            for line in (path, *indented(change(before, after, hidden)))
+            for line in (path, *indented(_file_lines(state, path, rows, before, after)))
         ]
         if state.get("predecessor"):
             held = "holds its port" if instance.get("port") else "runs"
@@ -55,13 +55,14 @@ def describe(
         described[instance["name"]] = {
             "state": _state(state, changed, unknown),
             "lines": lines,
+            "keys": [row.key for row in rows if row.valued],
             "added": [path for path, (before, _) in own.items() if not before],
         }
     units = [
         line
         for path, (before, after) in differences.items()
         if path.startswith("/etc/systemd/system/") and before
-        for line in (path, *indented(change(before, after, set())))
+        for line in (path, *indented(text_lines(before, after)))
     ]
     noticed = [list(notice) for notice in notices(answer, unit, instances, balanced=balanced)]
     found = {"instances": described, "units": units, "stale": list(answer["stale"]), "unknown": unknown}
@@ -76,7 +77,7 @@ def describe_files(differences: Iterable[Mapping[str, Any]]) -> list[str]:
         if each.get("before") != each.get("after")
         for line in (
             str(each.get("after_header") or each.get("before_header") or "a file").partition(" (")[0],
-            *indented(change(str(each.get("before") or ""), str(each.get("after") or ""), set())),
+            *indented(text_lines(str(each.get("before") or ""), str(each.get("after") or ""))),
         )
     ]
 
@@ -99,34 +100,52 @@ def _state(state: Mapping[str, Any], changed: set[str], unknown: list[str]) -> s
     return "older" if state["pending"] and not unknown else "same"
 
 
-def change(before: str, after: str, hidden: set[str]) -> list[str]:
-    """Return the lines of a file that change: rendered files key by key, others as a unified diff."""
-    if "# Rendered from the plan" not in before + after:
-        both = difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm="")
-        return [without_secrets(line) for line in both if not line.startswith(("---", "+++", "@@"))]
-    old, new = read(before), read(after)
+def _file_lines(
+    state: Mapping[str, Any], path: str, rows: Iterable[RowChange], before: str, after: str
+) -> list[str]:
+    """Return the lines of a file that changes: by its rows where they say it, otherwise its own."""
+    # What somebody did on the host, and what a template has besides, no row says.
+    unsaid = state.get("touched") and (state.get("same_rows") or state.get("rows") is not None)
+    told = [] if unsaid else [row for row in rows if row.file == path]
+    lines = row_lines(told)
+    return lines if any(row.valued for row in told) else [*text_lines(before, after), *lines]
+
+
+def row_lines(rows: Iterable[RowChange]) -> list[str]:
+    """Return the lines of what changes, key by key, each value with its reason."""
     lines: list[str] = []
     reasons: list[str] = []
-    for key in dict.fromkeys([*old, *new]):
-        (was, why_was), (is_, why) = old.get(key, (None, "")), new.get(key, (None, ""))
-        if was != is_:
-            secret = key in hidden or looks_secret(key) or any(holds_secret(v or "") for v in (was, is_))
-            values = ("***", "***") if secret else _apart(was, is_)
-            lines += [f"{sign}{key}={value}" for sign, value in _signed(was, is_, values)]
-            lines += indented(textwrap.wrap(why, _COLUMNS - 12, break_on_hyphens=False), 4)
-        elif why_was != why:
-            reasons.append(key)
+    for row in rows:
+        if not row.valued:
+            reasons.append(row.key)
+            continue
+        lines += [f"{sign}{row.key}={value}" for sign, value in _signed(row.was, row.now)]
+        lines += indented(textwrap.wrap(row.reason, _COLUMNS - 12, break_on_hyphens=False), 4)
     if reasons:
         said = f"other reasons, same values: {', '.join(reasons)}"
         lines += textwrap.wrap(said, _COLUMNS - 8, break_on_hyphens=False)
     return lines
 
 
-def _signed(was: str | None, is_: str | None, values: tuple[str, str]) -> Iterator[tuple[str, str]]:
+def text_lines(before: str, after: str) -> list[str]:
+    """Return the lines of a text that change; of one that was rendered, not its reasons."""
+    texts = [*map(without_secrets, (before, after))]
+    rendered = "# Rendered from the plan" in before + after
+    if rendered:
+        lines = ([*map(str.strip, text.splitlines())] for text in hide_secrets(before, after))
+        texts = ["\n".join(line for line in each if line and line[0] != "#") for each in lines]
+    old, new = (text.splitlines() for text in texts)
+    # A key of a rendered file says what it is without the lines around it.
+    both = difflib.unified_diff(old, new, n=0 if rendered else 1, lineterm="")
+    return [line for line in both if not line.startswith(("---", "+++", "@@"))]
+
+
+def _signed(was: str | None, now: str | None) -> Iterator[tuple[str, str]]:
+    values = _apart(was, now)
     # A list of flags that only grows or only shrinks has one line.
     if was is not None and values[0] != "...":
         yield "-", values[0]
-    if is_ is not None and values[1] != "...":
+    if now is not None and values[1] != "...":
         yield "+", values[1]
 
 
@@ -141,13 +160,14 @@ def _apart(was: str | None, is_: str | None) -> tuple[str, str]:
 
 def hide_secrets(before: str, after: str) -> tuple[str, str]:
     """Return two texts of a file without secrets and control characters; a change stays visible."""
-    old = read(before)
+    old = before.split("\n")
+    keys = {line.partition("=")[0] for line in old}
 
     def masked(line: str, changed: str) -> str:
         key, equals, value = line.partition("=")
         if not equals or line.startswith("#") or not (looks_secret(key) or holds_secret(value)):
             return without_secrets(line)
-        return f"{key}=***{changed if key in old and old[key][0] != value else ''}"
+        return f"{key}=***{changed if key in keys and line not in old else ''}"
 
     # What is there is the host's word, and goes to a terminal.
     return (
@@ -156,38 +176,19 @@ def hide_secrets(before: str, after: str) -> tuple[str, str]:
     )
 
 
-def read(text: str) -> dict[str, tuple[str, str]]:
-    """Return the keys of a rendered file with their values, as they are written, and reasons."""
-    found: dict[str, tuple[str, str]] = {}
-    reason: list[str] = []
-    for line in text.splitlines():
-        if line.startswith("#"):
-            reason.append(line.removeprefix("#").strip())
-        elif match := re.match(r"((?:\\.|[^=\\])+)=(.*)", line):
-            found[match[1]] = (match[2], " ".join(reason))
-            reason = []
-        else:
-            reason = []
-    return found
-
-
-def going_back(kit: str, newer: str, differences: Iterable[Mapping[str, Any]]) -> str:
+def going_back(kit: str, newer: str, changed: Iterable[RowChange]) -> str:
     """Return the warning of a deploy by an older Kedge than the last, with the values that it changes.
 
     Args:
         kit: the version that deploys.
         newer: the version that deployed before.
-        differences: of each file ``before`` and ``after``, without secrets.
+        changed: what becomes of all instances.
     """
     values: dict[str, None] = {}
-    for each in differences:
-        old, new = (
-            {key: value for key, (value, _) in read(each[side]).items()} for side in ("before", "after")
-        )
-        for key in sorted({*old, *new}):
-            if old.get(key) != new.get(key):
-                was, is_ = _apart(old.get(key), new.get(key))
-                values[f"{key} from {was or 'unset'} to {is_ or 'unset'}"] = None
+    for row in sorted(changed, key=lambda row: row.key):
+        if row.valued:
+            was, is_ = _apart(row.was, row.now)
+            values[f"{row.key} from {was or 'unset'} to {is_ or 'unset'}"] = None
     shown = list(values)[:_GOING_BACK]
     more = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
     return (

@@ -47,7 +47,7 @@ def render_instance(unit: str, instance: Mapping[str, Any]) -> dict[str, str]:
     places: dict[str, PurePosixPath] = {}
     for setting in instance["settings"]:
         path = PurePosixPath(setting["file"])
-        relative = _inside(unit, instance, setting)
+        relative = inside(unit, instance, setting)
         if places.setdefault(relative, path) != path:
             raise ValueError(f"{setting['key']}: {path} and {places[relative]} would be one file, {relative}")
         files.setdefault(relative, []).append(setting)
@@ -63,7 +63,7 @@ def secrets_of(
     """
     found: dict[str, str] = {}
     for setting in instance["settings"]:
-        path = _inside(unit, instance, setting)
+        path = inside(unit, instance, setting)
         if setting.get("copied"):
             found[mark(path, str(setting["value"]))] = read(str(setting["value"])).strip()
         elif setting["value"] in values:
@@ -84,7 +84,7 @@ def host_files(unit: str, instance: Mapping[str, Any], values: Mapping[str, str]
     return sorted(p for p in found if p.startswith("/") and not PurePosixPath(p).is_relative_to(ours))
 
 
-def _inside(unit: str, instance: Mapping[str, Any], setting: Mapping[str, Any]) -> str:
+def inside(unit: str, instance: Mapping[str, Any], setting: Mapping[str, Any]) -> str:
     """Return the path of a setting's file inside the release."""
     path = PurePosixPath(setting["file"])
     home = PurePosixPath("/etc") / unit / str(instance["name"])
@@ -167,10 +167,15 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _reason(setting: Mapping[str, Any]) -> str:
-    """Return the comment above a key: why, by which rule, what it rests on, from which source."""
+def reason(setting: Mapping[str, Any]) -> str:
+    """Return in one line why a setting is so, by which rule, what it rests on, from which source."""
     text = f"{setting['because']} ({setting['rule']}; {setting['basis']}; {setting['source']})"
-    lines = textwrap.wrap(" ".join(text.split()), _COMMENT_COLUMNS, break_long_words=False)
+    return " ".join(text.split())
+
+
+def _reason(setting: Mapping[str, Any]) -> str:
+    """Return the comment above a key."""
+    lines = textwrap.wrap(reason(setting), _COMMENT_COLUMNS, break_long_words=False)
     return "\n".join(f"# {line}" for line in lines)
 
 

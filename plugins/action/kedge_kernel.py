@@ -9,7 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from kedge.deploy.drift import change, indented
+from kedge.deploy.drift import indented, text_lines
 from kedge.deploy.rendering import render
 from kedge.evidence.printable import plain, plain_lines
 from kedge.services.host.kernel_outcome import Decision, decide, decide_limit
@@ -83,7 +83,7 @@ class ActionModule(ActionBase):
         for path, text in files.items():
             before = found["contents"][path]
             if before != text:
-                lines += [path, *indented(change(before or "", text, set()))]
+                lines += [path, *indented(text_lines(before or "", text))]
         for d in decisions:
             now = _now(found, d.key)
             if d.outcome == "set" and now is not None:

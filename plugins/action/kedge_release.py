@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
 from kedge.deploy.drift import going_back, hide_secrets
+from kedge.deploy.release_rows import RowChange, changes, kept_rows, of_release, own_texts
 from kedge.deploy.rendering import host_files, package_links, render, render_instance, secrets_of
 from kedge.evidence.border.instances import staged
 from kedge.evidence.border.untrusted import UntrustedError, shown
@@ -50,6 +51,11 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Render and call the module; the differences that are printed show no secret."""
         result = self.stage(tmp, task_vars)
+        changed = self._changed(result) if result.get("newer_kit") else []
+        for state in result.get("instances", []):
+            # Large, and of no use to what comes after.
+            for name in ("rows", "digests"):
+                state.pop(name, None)
         for each in result.get("diff", []):
             each["before"], each["after"] = hide_secrets(each["before"], each["after"])
         if strange := result.pop("strange", ()):
@@ -61,7 +67,7 @@ class ActionModule(ActionBase):
             ]
         if newer := plain(str(result.pop("newer_kit", "")))[:40]:
             result["warnings"] = [
-                going_back(VERSION, newer, result.get("diff", [])),
+                going_back(VERSION, newer, changed),
                 *result.get("warnings", ()),
             ]
         return result
@@ -93,6 +99,7 @@ class ActionModule(ActionBase):
                 ),
                 "links": links,
                 "host_files": host_files(unit, instance, values),
+                "rows": kept_rows(unit, instance),
             }
             for instance in arguments["instances"]
         ]
@@ -102,6 +109,14 @@ class ActionModule(ActionBase):
         arguments |= {"instances": instances, "units": units, "secrets": secrets, "kit": VERSION}
         result.update(self._execute_module("kedge_release", module_args=arguments, task_vars=task_vars))
         return result | typed(result, [str(instance["name"]) for instance in instances], staged)
+
+    def _changed(self, answer: Mapping[str, Any]) -> list[RowChange]:
+        unit, planned = self._task.args["unit"], self._task.args["instances"]
+        return [
+            row
+            for instance, state in zip(planned, answer["instances"], strict=True)
+            for row in changes(*of_release(state, unit, instance, own_texts(answer, unit, instance)))
+        ]
 
     def _read(self, path: str) -> str:
         """Return what a file of the control machine holds; one that a vault encrypted comes out plain."""

@@ -16,8 +16,10 @@ SYSTEMD = ETC / "systemd/system"
 #: What stands in a file for a secret; and where a release keeps its files as they were with marks.
 MARK = re.compile(r"<secret [0-9a-f]{16}>")
 MARKED = ".marked"
+#: The file of a release with the plan's rows that its files were made of, without secrets.
+ROWS = "rows.json"
 #: Whether a worker of MirrorMaker 2 sends in transactions, which all workers of its flow have to do or not.
-_TRANSACTIONS = re.compile(r"^\S+\.exactly\.once\.source\.support=(\w+)$", re.MULTILINE)
+_TRANSACTIONS = ".exactly.once.source.support"
 #: The file of a release that says how it was asked whether it is ready; it may hold a login.
 PROBE = ".probe"
 #: Files that name a release: the one with which the process runs, the last one that became ready, and the one
@@ -105,7 +107,7 @@ def content(folder: Path | None) -> dict[str, Any]:
         if path.is_symlink():
             found["links"][name] = str(path.readlink())
         # A probe that was being written when its writer was killed may hold a login too.
-        elif path.is_file() and not name.startswith((PROBE, f"{MARKED}/")):
+        elif path.is_file() and name != ROWS and not name.startswith((PROBE, f"{MARKED}/")):
             found["files"][name] = text_of(folder, name)
             found["marked"][name] = text_of(folder, f"{MARKED}/{name}")
     return found
@@ -148,6 +150,26 @@ def text_of(folder: Path | None, path: str) -> str:
     return file.read_text(errors="replace") if file and file.is_file() else ""
 
 
+def rows_of(folder: Path) -> list[dict[str, Any]] | None:
+    """Return the rows of a release; None where it has none, or somebody made something else of them."""
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(text_of(folder, ROWS))
+        if isinstance(found, list) and all(isinstance(row, dict) for row in found):
+            return found
+    return None
+
+
+def transactions(folder: Path) -> str:
+    """Return whether the worker of a release sends in transactions, in Kafka's own word."""
+    rows = rows_of(folder)
+    if rows is None:
+        # Of Kedge 0.1; may go with 0.3.
+        pairs = (line.partition("=") for line in text_of(folder, "mm2.properties").splitlines())
+        rows = [{"key": key, "value": value} for key, _, value in pairs]
+    found = [str(row.get("value")) for row in rows if str(row.get("key")).endswith(_TRANSACTIONS)]
+    return found[0] if found else "disabled"
+
+
 def apart(release: Path, other: Path, foreign: str) -> str:
     """Return what a release runs that must not run beside instances of another one; empty where it may.
 
@@ -155,13 +177,15 @@ def apart(release: Path, other: Path, foreign: str) -> str:
     """
     if foreign and foreign in text_of(release, "unit.service"):
         return foreign
-    its, others = (
-        found[1] if (found := _TRANSACTIONS.search(text_of(folder, "mm2.properties"))) else "disabled"
-        for folder in (release, other)
-    )
+    its, others = transactions(release), transactions(other)
     if {its, others} == {"disabled", "enabled"}:
         return f"{'with' if its == 'enabled' else 'without'} exactly_once"
     return ""
+
+
+def outdated(unit: str, folder: Path, instance: dict[str, Any]) -> bool:
+    """Return whether a release has other files, links or rows than an instance; reasons count as well."""
+    return bool(difference(unit, folder, instance)) or text_of(folder, ROWS) != instance.get("rows", "")
 
 
 def entry(path: str, before: str, after: str) -> dict[str, str]:

@@ -19,8 +19,8 @@ options:
     elements: dict
     required: true
     description: >-
-      The instances; to the module name, files (path: content), links (name: target), and host_files, whose
-      contents count as the release's.
+      The instances; to the module name, files (path: content), links (name: target), host_files, whose
+      contents count as the release's, and rows, the plan's settings of these files, which count for nothing.
   links:
     type: dict
     default: {}
@@ -75,6 +75,7 @@ strange:
   elements: str
 """
 
+import base64
 import contextlib
 import grp
 import hashlib
@@ -97,6 +98,7 @@ from ansible.module_utils.releases import (
     MARK,
     MARKED,
     PROBE,
+    ROWS,
     SYSTEMD,
     content,
     current,
@@ -104,6 +106,7 @@ from ansible.module_utils.releases import (
     effective,
     entry,
     marked,
+    outdated,
     prune,
     text_of,
 )
@@ -120,6 +123,8 @@ KEY_BYTES = 32
 #: The file of a release that says what files of the host held, and how much of each is read.
 HOST_FILES = ".host_files"
 STORE_BYTES = 4 * 1024 * 1024
+#: What stands in rows for a secret: its mark would change with the place that the plan is made at.
+UNSAID = "<secret>"
 #: Beside an instance's releases: a copy of the one that somebody edited last.
 EDITED = "edited"
 #: What a file takes of a disk at least.
@@ -129,7 +134,7 @@ BLOCK = 4096
 def release_id(instance: dict[str, Any], key: bytes) -> str:
     """Return the name of a release: a digest of all that counts in it, under the host's own key."""
     text = json.dumps([effective(instance["files"]), instance["links"]], sort_keys=True)
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:12]
+    return named(text.encode(), key)
 
 
 def release_key(*, make: bool) -> bytes:
@@ -164,6 +169,26 @@ def with_host_files(instance: dict[str, Any], key: bytes) -> dict[str, Any]:
     return {**instance, "files": files}
 
 
+def with_rows(instance: dict[str, Any], values: dict[str, str], key: bytes) -> dict[str, Any]:
+    """Return an instance whose rows are as a release has them: a digest in the place of each secret.
+
+    It says whether it is another secret than that of another release, and nothing of what it is.
+    """
+    marks = {row["value"] for row in instance.get("rows") or ()} & values.keys()
+    digests = {mark: named(values[mark].encode(), key) for mark in marks if key}
+    rows = [
+        {**row, **({"value": UNSAID, "digest": digests[row["value"]]} if row["value"] in digests else {})}
+        for row in instance.get("rows") or ()
+    ]
+    text = f"{json.dumps(rows, indent=1, sort_keys=True)}\n" if rows else ""
+    return {**instance, "rows": text, "digests": digests}
+
+
+def named(data: bytes, key: bytes) -> str:
+    """Return the digest by which something is known on this host alone."""
+    return hmac.new(key, data, hashlib.sha256).hexdigest()[:12]
+
+
 def digest_of(path: str, key: bytes) -> str:
     """Return a digest of a file, which says nothing of what it holds."""
     try:
@@ -171,7 +196,7 @@ def digest_of(path: str, key: bytes) -> str:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return "no file"
-            return hmac.new(key, file.read(STORE_BYTES), hashlib.sha256).hexdigest()[:12]
+            return named(file.read(STORE_BYTES), key)
     except OSError as error:
         return f"errno {error.errno}"
 
@@ -203,9 +228,10 @@ def write_release(folder: Path, instance: dict[str, Any], group: int) -> None:
 
 
 def written(instance: dict[str, Any]) -> dict[str, str]:
-    """Return the files of a release, those included that show others with their marks."""
+    """Return the files of a release, those included that show others with their marks, and its rows."""
     marked = {f"{MARKED}/{path}": text for path, text in instance["marked"].items() if MARK.search(text)}
-    return {**instance["files"], **marked}
+    rows = {ROWS: instance["rows"]} if instance.get("rows") else {}
+    return {**instance["files"], **marked, **rows}
 
 
 def fill(folder: Path, instance: dict[str, Any], group: int) -> None:
@@ -237,7 +263,8 @@ def stage(
     """Write an instance's release where it is new; return its state and the difference."""
     unit, name = module.params["unit"], instance["name"]
     releases = ROOT / unit / name / "releases"
-    wanted = release_id(instance, release_key(make=not module.check_mode))
+    key = release_key(make=not module.check_mode)
+    wanted = release_id(instance, key)
     in_force = current(unit, name)
     # What somebody edited in place is compared as well, and put back.
     differs = difference(unit, in_force, instance)
@@ -245,8 +272,11 @@ def stage(
     edited = there and bool(differs) and counts(in_force, instance)
     strange = extra(in_force, instance) if there else []
     differs += [entry(f"/etc/{unit}/{name}/{path}", "not of Kedge\n", "") for path in strange]
+    # Of the release as it is before it is written.
+    touched = in_force is not None and release_id(content(in_force), key) != in_force.name
+    rows = text_of(in_force, ROWS)
     folder = releases / wanted
-    if not module.check_mode and (differs if there else difference(unit, folder, instance)):
+    if not module.check_mode and (strange or outdated(unit, folder, instance)):
         if edited or strange:
             keep_copy(in_force, ROOT / unit / name / EDITED)
         if edited:
@@ -265,7 +295,12 @@ def stage(
         or wanted != in_force_id
         or marked(unit, name, "running") != wanted,
         "edited": edited,
+        "touched": touched,
         "comments": there and bool(differs) and not edited and not strange,
+        "same_rows": (same := rows == instance.get("rows", "")),
+        # Ansible puts asterisks in the place of what is like a secret, such as the name of its user.
+        "rows": "" if same else base64.b64encode(rows.encode()).decode(),
+        "digests": instance.get("digests", {}),
         "in_force": sorted(f.name for f in in_force.iterdir()) if in_force else [],
         "active": bool(predecessor)
         or is_active(f"{unit}@{name}.service", module.params["controls"].get(name, {})),
@@ -291,7 +326,7 @@ def keep_copy(folder: Path | None, place: Path) -> None:
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         # What is no file of a release, such as a pipe, is not waited for.
-        if name.parts[0] not in (PROBE, MARKED) and path.is_file() and not path.is_symlink():
+        if name.parts[0] not in (PROBE, MARKED, ROWS) and path.is_file() and not path.is_symlink():
             (new / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, new / name)
     shutil.rmtree(place, ignore_errors=True)
@@ -394,7 +429,7 @@ def lacks(module: AnsibleModule, instances: list[dict[str, Any]]) -> str:
     for instance in instances:
         releases = ROOT / unit / instance["name"] / "releases"
         wanted = release_id(instance, release_key(make=True))
-        if wanted != getattr(current(unit, instance["name"]), "name", "") or difference(
+        if wanted != getattr(current(unit, instance["name"]), "name", "") or outdated(
             unit, releases / wanted, instance
         ):
             texts = written(instance)
@@ -410,8 +445,9 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
     diffs: list[dict[str, str]] = []
     states = []
     key = release_key(make=not module.check_mode)
+    values = module.params["secrets"]
     instances = [
-        filled(with_host_files(i, key), module.params["secrets"]) for i in module.params["instances"]
+        with_rows(filled(with_host_files(i, key), values), values, key) for i in module.params["instances"]
     ]
     if not module.check_mode and (why := lacks(module, instances)):
         module.fail_json(
@@ -430,7 +466,7 @@ def stage_all(module: AnsibleModule, group: int) -> dict[str, Any]:
     found = {f.name for f in known.iterdir() if f.is_dir()} if known.is_dir() else set()
     strange = {name for name in found - planned if not NAME.fullmatch(name)}
     return {
-        "changed": bool(diffs) or any(s["release"] != s["current"] for s in states),
+        "changed": bool(diffs) or any(s["release"] != s["current"] or not s["same_rows"] for s in states),
         "instances": states,
         "pending": [s["name"] for s in states if s["pending"]],
         "restart": [s["name"] for s in states if s["pending"] and s["active"]],

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kedge.deploy.drift import (
-    change,
     changes_line,
     describe,
     describe_files,
     going_back,
     hide_secrets,
     lines_of,
+    row_lines,
+    text_lines,
     topic_lines,
     unknown_of,
     would_change,
 )
+from kedge.deploy.release_rows import RowChange, changes, kept_rows, of_release
 from kedge.deploy.rendering import render, render_settings
+from tests.compared import Compare, compared, sealed, shipped
 
 PATH = "kafka-rest.properties"
 
@@ -51,6 +56,26 @@ def state(name: str, current: str | None = "a", **more: Any) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(params=[True, False], ids=["rows", "texts"])
+def compare(request: pytest.FixtureRequest, tmp_path: Path) -> Compare:
+    """What a host answers whose release has rows, and one whose release is of Kedge 0.1."""
+    return compared(tmp_path, rows=request.param)
+
+
+def planned(*settings: dict[str, Any], file: str = f"/etc/kafka-rest/8082/{PATH}") -> dict[str, Any]:
+    return {
+        "name": "8082",
+        "settings": [one | {"file": file} for one in settings],
+        "software": {"tls": False},
+    }
+
+
+def lines(compare: Compare, was: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What is said of an instance, without the name of its file."""
+    found = describe(compare("kafka-rest", was, now), "kafka-rest", [sealed(now)[0]])
+    return [line.removeprefix("  ") for line in found["instances"]["8082"]["lines"][1:]]
+
+
 def answer(*states: dict[str, Any], diff: Any = (), stale: Any = ()) -> dict[str, Any]:
     return {"instances": list(states), "diff": list(diff), "stale": list(stale)}
 
@@ -65,38 +90,97 @@ def said(answered: dict[str, Any], *names: str, unknown: Any = ()) -> list[str]:
     return lines_of({"kafka_rest": found}, ["kafka_rest"], {})
 
 
-def test_a_changed_value_is_shown_with_its_new_reason() -> None:
+def test_a_changed_value_is_shown_with_its_new_reason(compare: Compare) -> None:
     old, new = (
-        properties(setting("a", "1"), setting("b", "2")),
-        properties(setting("a", "3", "three"), setting("b", "2")),
+        planned(setting("a", "1"), setting("b", "2")),
+        planned(setting("a", "3", "three"), setting("b", "2")),
     )
-    assert change(old, new, set()) == ["-a=1", "+a=3", "    three (rest.x; derived; sums)"]
+    assert lines(compare, old, new) == ["-a=1", "+a=3", "    three (rest.x; derived; sums)"]
 
 
-def test_keys_that_come_and_go_are_shown() -> None:
-    lines = change(properties(setting("old", "1")), properties(setting("new", "2")), set())
-    assert [x for x in lines if not x.startswith(" ")] == ["-old=1", "+new=2"]
+def test_keys_that_come_and_go_are_shown(compare: Compare) -> None:
+    found = lines(compare, planned(setting("old", "1")), planned(setting("new", "2")))
+    assert sorted(x for x in found if not x.startswith(" ")) == ["+new=2", "-old=1"]
 
 
-def test_a_reason_that_alone_changes_is_said_so() -> None:
-    lines = change(properties(setting("a", "1")), properties(setting("a", "1", "another")), set())
-    assert lines == ["other reasons, same values: a"]
+def test_a_key_that_is_there_several_times_is_compared_one_by_one(tmp_path: Path) -> None:
+    old, new = (planned(*(setting("--add", value) for value in values)) for values in ("abc", "axc"))
+    assert lines(compared(tmp_path, rows=True), old, new)[:2] == ["---add=b", "+--add=x"]
 
 
-@pytest.mark.parametrize("hidden", [{"a.b"}, set()])
-def test_secrets_of_old_and_new_files_are_hidden(hidden: set[str]) -> None:
-    key = "a.b" if hidden else "ssl.key.password"
-    lines = change(properties(setting(key, "old")), properties(setting(key, "new")), hidden)
-    assert lines[:2] == [f"-{key}=***", f"+{key}=***"]
+def test_a_reason_that_alone_changes_is_said_so(compare: Compare) -> None:
+    old, new = (planned(setting("a", "1", reason)) for reason in ("one", "another"))
+    assert lines(compare, old, new) == ["other reasons, same values: a"]
+
+
+@pytest.mark.parametrize("secret", [True, False])
+def test_secrets_of_old_and_new_files_are_hidden(compare: Compare, secret: bool) -> None:
+    key = "a.b" if secret else "ssl.key.password"
+    old, new = (planned(setting(key, word) | {"secret": secret}) for word in ("old-one", "new-one"))
+    assert lines(compare, old, new)[:2] == [f"-{key}=***", f"+{key}=*** (another one)"]
+
+
+def test_a_secret_whose_place_in_the_plan_alone_changes_is_the_same(tmp_path: Path) -> None:
+    secret = setting("a.password", "planted") | {"secret": True}
+    old, new = planned(secret), planned(setting("a", "1"), secret)
+    assert [x for x in lines(compared(tmp_path, rows=True), old, new) if "password" in x] == []
+
+
+def test_what_a_template_has_besides_is_shown_where_no_row_says_it(tmp_path: Path) -> None:
+    one = planned(setting("a", "1"))
+    answered = compared(tmp_path, rows=True)("kafka-rest", one, one)
+    path = f"/etc/kafka-rest/8082/{PATH}"
+    diff = differing(path, properties(setting("a", "1", "old")), properties(setting("a", "1")) + "more=1\n")
+    found = describe(answered | {"diff": [diff]}, "kafka-rest", [one])["instances"]["8082"]
+    assert [line.strip() for line in found["lines"]] == [PATH, "+more=1"]
+
+
+def test_rows_of_an_instance_hold_no_secret_and_no_path_of_this_machine() -> None:
+    secret = setting("a.password", "planted") | {"secret": True}
+
+    def copied(folder: str) -> dict[str, Any]:
+        because = f"what {folder}/rest.key holds on the control machine"
+        return setting("key", f"{folder}/rest.key", because) | {"copied": True}
+
+    of_anna, of_bert = (planned(secret, copied(f"/home/{name}")) for name in ("anna", "bert"))
+    for instance in (of_anna, sealed(of_anna)[0]):
+        kept = json.dumps(kept_rows("kafka-rest", instance))
+        assert "planted" not in kept and "/home" not in kept
+        assert kept.count("<secret ") == 2
+    # Of whose clone makes no difference on the host.
+    rows = [one["rows"] for one in (shipped("kafka-rest", each) for each in (of_anna, of_bert))]
+    assert "planted" not in rows[0] and "rest.key holds" in rows[0]
+    assert rows[0] == rows[1]
+
+
+def test_what_a_host_says_of_its_rows_drives_no_terminal() -> None:
+    row = {
+        "file": PATH,
+        "key": "a\x1b[2J",
+        "value": "b\x1b[2J",
+        "rule": "",
+        "because": "",
+        "source": "",
+        "basis": "",
+    }
+    state = {"rows": [row]}
+    found = changes(*of_release(state, "kafka-rest", planned(), {}))
+    assert row_lines(found) == ["-a\\x1b[2J=b\\x1b[2J"]
 
 
 @pytest.mark.parametrize(
     ("key", "value"), [("ssl.key.password", "{}"), ("url", "http://u:{}@h"), ("KAFKA_OPTS", "-Dx.password={} -Db")]
 )  # fmt: skip
-def test_a_secret_is_taken_out_of_what_a_deploy_shows_and_its_change_is_not(key: str, value: str) -> None:
-    files = [properties(setting(key, value.format(word))) for word in ("old", "new")]
-    assert [line for line in change(*files, set()) if "old" in line or "new" in line] == []
-    assert change("User=a\n", "ExecStart=x --db-password old\n", set())[1:] == ["+ExecStart=x ***"]
+def test_a_secret_is_taken_out_of_what_a_deploy_shows_and_its_change_is_not(
+    compare: Compare, key: str, value: str
+) -> None:
+    settings = [setting(key, value.format(word)) for word in ("old", "new")]
+    found = lines(compare, *(planned(one) for one in settings))
+    assert [line for line in found if "old" in line or "new" in line] == []
+    assert len(found) > 1
+    files = [properties(one) for one in settings]
+    assert [line for line in text_lines(*files) if "old" in line or "new" in line] == []
+    assert text_lines("User=a\n", "ExecStart=x --db-password old\n")[1:] == ["+ExecStart=x ***"]
     before, after = hide_secrets(*files)
     assert f"\n{key}=***\n" in before
     assert f"\n{key}=*** (another one)\n" in after
@@ -104,9 +188,9 @@ def test_a_secret_is_taken_out_of_what_a_deploy_shows_and_its_change_is_not(key:
     assert "new" not in after
 
 
-def test_of_a_long_list_of_flags_only_the_difference_is_shown() -> None:
-    lines = change(properties(setting("O", "-a -b -c -d")), properties(setting("O", "-a -b -x -d")), set())
-    assert lines[:2] == ["-O=-c ...", "+O=-x ..."]
+def test_of_a_long_list_of_flags_only_the_difference_is_shown(compare: Compare) -> None:
+    old, new = (planned(setting("O", flags)) for flags in ("-a -b -c -d", "-a -b -x -d"))
+    assert lines(compare, old, new)[:2] == ["-O=-c ...", "+O=-x ..."]
 
 
 def test_a_unit_file_is_shown_line_by_line() -> None:
@@ -120,7 +204,7 @@ def test_a_unit_file_is_shown_line_by_line() -> None:
         )
         for description in ("d", "e")
     ]
-    lines = change(units[0], units[1], set())
+    lines = text_lines(units[0], units[1])
     assert [x for x in lines if x[0] in "+-"] == [
         "-# d; one unit an instance, its configuration in /etc/u/%i.",
         "+# e; one unit an instance, its configuration in /etc/u/%i.",
@@ -167,7 +251,8 @@ def test_an_instance_that_is_no_longer_planned_is_named() -> None:
 def test_a_file_that_somebody_edited_is_shown_as_such() -> None:
     path = f"/etc/kafka-rest/8082/{PATH}"
     diff = [differing(path, properties(setting("id", "by hand")), properties(setting("id", "a")))]
-    lines = said(answer(state("8082", pending=True, edited=True), diff=diff), "8082")
+    edited = state("8082", pending=True, edited=True, touched=True, same_rows=True)
+    lines = said(answer(edited, diff=diff), "8082")
     assert lines[0] == (
         "kafka_rest@8082: was edited on the host; a deploy would put back what is planned, and keep a copy"
     )
@@ -277,20 +362,21 @@ def test_a_host_drifts_where_an_instance_a_unit_or_a_file_differs(
     assert unknown_of({"kafka_rest": found}) is ("unreachable" in found)
 
 
+def changed(key: str, was: str | None, now: str | None) -> RowChange:
+    return RowChange(PATH, key, was, now, "")
+
+
 def test_an_older_kedge_names_what_it_changes_once_for_all_instances() -> None:
-    difference = {
-        "before": properties(setting("linger.ms", "20"), setting("new.key", "1"), setting("same", "x")),
-        "after": properties(setting("linger.ms", "5"), setting("same", "x")),
-    }
-    warning = going_back("0.9.1", "0.10.0", [difference, difference])
+    rows = [changed("new.key", "1", None), changed("linger.ms", "20", "5"), changed("same", None, None)]
+    warning = going_back("0.9.1", "0.10.0", [*rows, *rows])
     assert warning.startswith("Kedge 0.9.1 deploys what Kedge 0.10.0 deployed before. It changes ")
     assert "linger.ms from 20 to 5; new.key from 1 to unset. Deploy with 0.10.0" in warning
     assert "same" not in warning
 
 
 def test_an_older_kedge_that_changes_many_values_names_some() -> None:
-    many = {"before": properties(*(setting(f"k{n:02}", "1") for n in range(20))), "after": ""}
-    assert "k07 from 1 to unset and 12 more." in going_back("0.9.1", "0.10.0", [many])
+    many = [changed(f"k{n:02}", "1", None) for n in range(20)]
+    assert "k07 from 1 to unset and 12 more." in going_back("0.9.1", "0.10.0", many)
     assert "It changes no value of this service." in going_back("0.9.1", "0.10.0", [])
 
 

@@ -17,6 +17,7 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 
 from kedge.deploy import kafka_admin
 from kedge.deploy.load_spec import load_spec
+from kedge.deploy.release_rows import kept_rows
 from kedge.deploy.rendering import render_instance, secrets_of
 from kedge.evidence.secrets import SecretsError, from_environment, merged
 from kedge.plan.inventory.clusters import clusters
@@ -190,6 +191,7 @@ def test_a_secret_reaches_its_file_and_never_the_difference_that_is_shown(plan: 
     for unit, instance in instances(document):
         files = render_instance(unit, instance)
         assert leaked("".join(files.values())) == []
+        assert leaked(json.dumps(kept_rows(unit, instance))) == []
         own = secrets_of(unit, instance, secrets, lambda path: f"content of {path}")
         for path, content in filled({"name": "", "files": files, "links": {}}, own)["files"].items():
             assert not MARK.search(content), path

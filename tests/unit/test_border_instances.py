@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from pathlib import Path
@@ -24,6 +25,10 @@ STAGED: dict[str, Any] = {
             "pending": True,
             "comments": False,
             "edited": False,
+            "touched": False,
+            "same_rows": True,
+            "rows": "",
+            "digests": {},
             "in_force": [".package_links", "environment"],
             "active": False,
             "predecessor": "",
@@ -65,6 +70,43 @@ NAMES = [
 ]
 
 
+ROW = dict.fromkeys(("file", "key", "value", "rule", "because", "source", "basis"), "a")
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        (json.dumps([ROW | {"of_a_later_version": 1}]), ["a"]),
+        (json.dumps([ROW | {"key": "a\x1b[2J"}]), ["a\\x1b[2J"]),
+        ("[]", []),
+        # Somebody edited the file: nothing is known of it, and the next deploy writes it anew.
+        *((text, None) for text in ("", "[", "{}", "[1]", "[{}]", "[" * 9_000)),
+        (json.dumps([ROW | {"digest": "planted"}]), None),
+        (json.dumps([ROW] * 10_001), None),
+    ],
+)
+def test_rows_of_a_release_are_what_they_have_to_be_or_none(text: str, keys: list[str] | None) -> None:
+    found = rows_of(base64.b64encode(text.encode()).decode())
+    assert (found and [row["key"] for row in found]) == keys
+
+
+@pytest.mark.parametrize("text", ["[]", "W10", "****"])
+def test_rows_in_another_form_are_none(text: str) -> None:
+    assert rows_of(text) is None
+
+
+def rows_of(sent: str) -> list[dict[str, Any]] | None:
+    rows: list[dict[str, Any]] | None = staged(
+        STAGED | {"instances": [STAGED["instances"][0] | {"rows": sent}]}, ["8082"]
+    )["instances"][0]["rows"]
+    return rows
+
+
+def test_more_text_than_rows_have_is_not_taken() -> None:
+    with pytest.raises(UntrustedError):
+        staged(STAGED | {"instances": [STAGED["instances"][0] | {"rows": " " * 4_000_001}]}, ["8082"])
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("where", ["stale", "restart", "pending"])
 def test_a_name_that_is_none_is_not_taken(where: str, name: str) -> None:
@@ -89,8 +131,9 @@ def test_what_is_not_planned_is_no_instance_of_the_plan_and_what_is_does_not_go(
 
 def test_what_modules_answer_is_taken_with_texts_that_can_be_shown() -> None:
     found = staged(STAGED | {"strange": ["'a\x1b'"]}, ["8082"])
-    assert found == {key: STAGED[key] for key in ("instances", "pending", "restart", "stale")} | {
-        "strange": ["'a\\x1b'"]
+    assert found == {key: STAGED[key] for key in ("pending", "restart", "stale")} | {
+        "instances": [STAGED["instances"][0] | {"rows": None}],
+        "strange": ["'a\\x1b'"],
     }
     wrong = [FORMER["instances"][0] | {"wrong": "a\x1b[31mb"}]
     assert former(FORMER | {"instances": wrong}, ["8082"])["instances"][0]["wrong"] == "a\\x1b[31mb"

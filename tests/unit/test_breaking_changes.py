@@ -28,6 +28,7 @@ from kedge.services.planning import make_plan
 from lab.bench.hosts.__main__ import played, write_inventory
 from plugins.action.kedge_drift import comparison
 from plugins.filter.kedge import noticed_refusal
+from tests.compared import Compare, compared, sealed
 from tests.planned import CLUSTERS, METRICS, mirrors
 from tests.rest_inventories import rest
 from tests.unit.test_sizing_broker import OURS, brokers
@@ -43,26 +44,24 @@ def instance(service: str, host: str, **variables: Any) -> dict[str, Any]:
     return dict(found[0])
 
 
-def balancer(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+@pytest.fixture(params=[True, False], ids=["rows", "texts"])
+def compare(request: pytest.FixtureRequest, tmp_path: Path) -> Compare:
+    """What a host answers whose release has rows, and one whose release is of Kedge 0.1."""
+    return compared(tmp_path, rows=request.param)
+
+
+def balancer(compare: Compare, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Which names a change of the balancer's variables needs."""
     was, is_ = (instance("rest_balancer", "lb1", **given) for given in (before, after))
-    old, new = (render_instance("rest-balancer", one) for one in (was, is_))
-    diff = [
-        {
-            "before": old.get(path, ""),
-            "after": new[path],
-            "before_header": f"/etc/rest-balancer/haproxy/{path}",
-        }
-        for path in new
-        if old.get(path) != new[path]
+    return [
+        notice.name
+        for notice in notices(compare("rest-balancer", was, is_), "rest-balancer", [sealed(is_)[0]])
     ]
-    answer = {"instances": [{"current": "1", "in_force": sorted(old)}], "diff": diff}
-    return [notice.name for notice in notices(answer, "rest-balancer", [is_])]
 
 
-def test_nothing_is_noticed_where_only_settings_change() -> None:
-    assert balancer({}, {"kafka_rest_instances_per_host": 2}) == []
-    assert balancer({"rest_balancer_users": USERS}, {}) == []
+def test_nothing_is_noticed_where_only_settings_change(compare: Compare) -> None:
+    assert balancer(compare, {}, {"kafka_rest_instances_per_host": 2}) == []
+    assert balancer(compare, {"rest_balancer_users": USERS}, {}) == []
 
 
 @pytest.mark.parametrize(
@@ -77,13 +76,20 @@ def test_nothing_is_noticed_where_only_settings_change() -> None:
     ],
     ids=["port", "TLS", "no TLS", "login", "one login less", "another password"],
 )
-def test_what_clients_notice_of_a_balancer(before: Any, after: Any, name: str) -> None:
-    assert balancer(before, after) == [name]
+def test_what_clients_notice_of_a_balancer(compare: Compare, before: Any, after: Any, name: str) -> None:
+    assert balancer(compare, before, after) == [name]
 
 
-def test_a_login_more_at_the_balancer_is_not_noticed() -> None:
+def test_a_login_more_at_the_balancer_is_not_noticed(compare: Compare) -> None:
     two = {"rest_balancer_users": {**USERS, "bert": "secret-2"}}
-    assert balancer({"rest_balancer_users": USERS}, two) == []
+    assert balancer(compare, {"rest_balancer_users": USERS}, two) == []
+
+
+@pytest.mark.parametrize("lost", [{"carl": "secret-3"}, {"anna": "secret-9", "bert": "secret-2"}])
+def test_a_login_that_goes_is_noticed_beside_one_that_comes(tmp_path: Path, lost: dict[str, str]) -> None:
+    more = {"rest_balancer_users": {**lost, "dora": "secret-4"}}
+    compare = compared(tmp_path, rows=True)
+    assert balancer(compare, {"rest_balancer_users": USERS}, more) == ["login"]
 
 
 @pytest.mark.parametrize(
@@ -126,30 +132,21 @@ def reached(servers: str) -> dict[str, Any]:
     ],
 )
 def test_proxies_that_move_to_another_cluster_are_noticed(
-    software: dict[str, Any], before: dict[str, Any], after: dict[str, Any], names: list[str]
+    compare: Compare,
+    software: dict[str, Any],
+    before: dict[str, Any],
+    after: dict[str, Any],
+    names: list[str],
 ) -> None:
     was, is_ = (instance("kafka_rest", "rest1", **software, **given) for given in (before, after))
-    old, new = (render_instance("kafka-rest", one) for one in (was, is_))
-    diff = [
-        {"before": old[path], "after": new[path], "before_header": f"/etc/kafka-rest/8082/{path}"}
-        for path in new
-        if old[path] != new[path]
-    ]
-    answer = {"instances": [{"current": "1", "in_force": sorted(old)}], "diff": diff}
+    answer = compare("kafka-rest", was, is_)
     assert [n.name for n in notices(answer, "kafka-rest", [is_], balanced=True)] == names
 
 
-def broker(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def broker(compare: Compare, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Which notices a change of the variables of cluster leaf's brokers has at leaf1."""
     was, is_ = (of_leaf1(**given) for given in (before, after))
-    files = [render_instance("kafka-broker", one)["server.properties"] for one in (was, is_)]
-    diff = {
-        "before": files[0],
-        "after": files[1],
-        "before_header": "/etc/kafka-broker/leaf/server.properties",
-    }
-    answer = {"instances": [{"current": "1", "in_force": []}], "diff": [diff] if files[0] != files[1] else []}
-    return [notice.name for notice in notices(answer, "kafka-broker", [is_])]
+    return [notice.name for notice in notices(compare("kafka-broker", was, is_), "kafka-broker", [is_])]
 
 
 def of_leaf1(hosts: int = 3, added: bool | None = None, **variables: Any) -> dict[str, Any]:
@@ -197,9 +194,9 @@ def secured(**security: Any) -> dict[str, Any]:
     ],
 )
 def test_what_a_cluster_would_lose_by_a_change_of_its_brokers(
-    before: dict[str, Any], after: dict[str, Any], names: list[str]
+    compare: Compare, before: dict[str, Any], after: dict[str, Any], names: list[str]
 ) -> None:
-    assert broker(before, after) == names
+    assert broker(compare, before, after) == names
 
 
 PREPARING = {"settings": {"agg.exactly.once.source.support": "preparing"}}
@@ -224,18 +221,16 @@ def worker(flow: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_flow_that_runs_cannot_change_exactly_once_worker_by_worker(
-    before: dict[str, Any], after: dict[str, Any], said: list[str]
+    compare: Compare, before: dict[str, Any], after: dict[str, Any], said: list[str]
 ) -> None:
     was, is_ = worker(before), worker(after)
-    old, new = (render_instance("mirror-maker", one)["mm2.properties"] for one in (was, is_))
-    diff = {"before": old, "after": new, "before_header": f"/etc/mirror-maker/{is_['name']}/mm2.properties"}
-    running = {"current": "1", "active": True, "in_force": []}
-    found = notices({"instances": [running], "diff": [diff]}, "mirror-maker", [is_])
+    answer = compare("mirror-maker", was, is_)
+    found = notices(answer, "mirror-maker", [is_])
     assert [notice.said.partition(" (")[0] for notice in found] == said
     assert ("systemctl stop" in refusal({"mm1 mirror_maker": found}, [])) is bool(said)
     assert "allow=" not in refusal({"mm1 mirror_maker": found}, [])
-    stopped = {"instances": [running | {"active": False}], "diff": [diff]}
-    assert notices(stopped, "mirror-maker", [is_]) == []
+    answer["instances"][0] |= {"active": False}
+    assert notices(answer, "mirror-maker", [is_]) == []
 
 
 def test_a_change_that_would_harm_the_cluster_is_not_offered_by_name() -> None:
@@ -291,7 +286,7 @@ def test_what_a_notice_quotes_of_a_host_drives_no_terminal() -> None:
     header = "/etc/kafka-broker/leaf/server.properties"
     state = {"current": "a1", "active": True, "in_force": []}
     answer = {"diff": [{"before_header": header, **files}], "instances": [state]}
-    (found,) = notices(answer, "kafka-broker", [{"name": "leaf"}])
+    (found,) = notices(answer, "kafka-broker", [{"name": "leaf", "settings": []}])
     assert found.said == r"changes its id from 1\x1b[2J to 1"
 
 

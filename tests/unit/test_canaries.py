@@ -15,6 +15,7 @@ import yaml
 
 from kedge.deploy.drift import describe
 from kedge.deploy.load_spec import load_spec
+from kedge.deploy.release_rows import kept_rows
 from kedge.deploy.rendering import render_instance
 from kedge.evidence.secrets import holds_secret, looks_secret, without_secrets
 from kedge.plan.hosts import Inventory
@@ -153,6 +154,8 @@ def outputs(inventory: Inventory, role: str) -> Iterator[tuple[str, str]]:
             for instance in of_service["instances"][:1]:
                 files = render_instance(service.replace("_", "-"), instance)
                 yield f"files of {host} {service}@{instance['name']}", json.dumps(files)
+                rows = kept_rows(service.replace("_", "-"), instance)
+                yield f"rows of {host} {service}@{instance['name']}", json.dumps(rows)
                 yield "drift", json.dumps(drift(service.replace("_", "-"), instance, files))
     verify = inventory.common("verify")
     if isinstance(verify, dict) and isinstance(verify.get("cluster"), str) and not plan.has_errors:

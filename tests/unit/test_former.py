@@ -17,6 +17,7 @@ from kedge.deploy.rollback import refusal, steps
 from plugins.modules import kedge_instance, kedge_previous_release, kedge_release
 from tests.instance_units import instance_unit
 
+KEY = "agg.exactly.once.source.support"
 UNIT = "[Service]\nExecStart=/usr/bin/java {}\n"
 MARK = "<secret 0123456789abcdef>"
 
@@ -42,7 +43,7 @@ class Host:
             monkeypatch.setattr(module, "systemctl", systemctl)
             monkeypatch.setattr(module, "act", lambda action, *_: systemctl(action))
 
-    def stage(self, release: str, unit: str = "proxy", **files: str) -> None:
+    def stage(self, release: str, unit: str = "proxy", rows: Any = None, **files: str) -> None:
         texts = {"kafka-rest.properties": f"release={release}\n", "unit.service": UNIT.format(unit), **files}
         marked = {path: text for path, text in texts.items() if MARK in text}
         real = {path: text.replace(MARK, f"secret-of-{release}") for path, text in texts.items()}
@@ -51,6 +52,7 @@ class Host:
             "files": real,
             "marked": texts | marked,
             "links": {"dist": str(self.folder)},
+            "rows": json.dumps(rows) if rows is not None else "",
         }
         kedge_release.write_release(self.home / "releases" / release, instance, os.getgid())
 
@@ -220,12 +222,18 @@ def test_what_is_no_way_back_is_said(host: Host, change: str, given: dict[str, A
         ("enabled", "enabled", ""),
     ],
 )
+@pytest.mark.parametrize("kept", [(), ("new",), ("old", "new")], ids=["none", "the new one", "both"])
 def test_a_release_with_another_exactly_once_is_no_way_back(
-    host: Host, old: str, new: str, runs: str
+    host: Host, old: str, new: str, runs: str, kept: tuple[str, ...]
 ) -> None:
     for release, support in (("old", old), ("new", new)):
-        line = f"agg.exactly.once.source.support={support}\n" if support != "disabled" else "tasks.max=1\n"
-        host.stage(release, **{"mm2.properties": line})
+        key, value = KEY, support
+        if support == "disabled":
+            key, value = "tasks.max", "1"
+        rows = [{"file": "mm2.properties", "key": key, "value": value}] if release in kept else None
+        # Of a release that has rows, its text is not asked.
+        text = "# See rows.json.\n" if rows else f"{key}={value}\n"
+        host.stage(release, rows=rows, **{"mm2.properties": text})
     host.switch("old")
     wrong = host.switch("new", "started", fails="new") or ""
     if runs:
@@ -254,6 +262,18 @@ def test_the_difference_has_the_files_that_change_and_no_secret(host: Host) -> N
     assert shown["jaas.conf"] == ('password="***\n', "")
     assert shown["same"] == ("1\n", "")
     assert "secret-of" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("kept", ["old", "new"])
+def test_the_way_back_leads_past_a_release_with_rows_and_one_without(host: Host, kept: str) -> None:
+    for release in ("old", "new"):
+        host.stage(release, rows=[{"key": "a", "value": "b"}] if release == kept else None)
+        host.switch(release)
+    for back in ("old", "new"):
+        assert host.former() == (back, "")
+        shown = [each["before_header"].rpartition("/")[2] for each in host.find()["diff"]]
+        assert shown == ["kafka-rest.properties"]
+        assert host.switch(back, "former") is None
 
 
 @pytest.mark.parametrize(

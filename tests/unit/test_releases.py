@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Callable
@@ -166,9 +167,9 @@ class Staged:
         self.home = folder / "kedge" / "kafka-rest" / "8082"
         self.link = folder / "etc" / "kafka-rest" / "8082"
 
-    def stage(self, text: str, *, check: bool = False) -> dict[str, Any]:
+    def stage(self, text: str, *, check: bool = False, rows: str = "") -> dict[str, Any]:
         files = {"kafka-rest.properties": text}
-        instance = {"name": "8082", "files": files, "marked": files, "links": {}}
+        instance = {"name": "8082", "files": files, "marked": files, "links": {}, "rows": rows}
         params = {"unit": "kafka-rest", "controls": {}, "adopts": {}}
         module = SimpleNamespace(params=params, check_mode=check)
         return dict(kedge_release.stage(module, instance, os.getgid())[0])
@@ -202,6 +203,70 @@ def test_another_reason_is_written_and_restarts_nothing(staged: Staged) -> None:
     assert "suffice" in staged.text()
     assert (staged.link / releases.PROBE).is_file(), "a rollback still finds a release that became ready"
     assert not staged.stage("# Two suffice.\nthreads=2\n")["comments"]
+
+
+ROWS = '[{"key": "threads", "value": "2"}]\n'
+
+
+def test_rows_that_come_for_the_first_time_restart_nothing(staged: Staged) -> None:
+    planned = "threads=2\n"
+    first = staged.stage(planned)
+    staged.started(first["release"])
+    looked = staged.stage(planned, check=True, rows=ROWS)
+    assert (looked["pending"], looked["comments"], looked["touched"], looked["rows"]) == (
+        False, False, False, "",
+    )  # fmt: skip
+    assert not (staged.link / "rows.json").exists()
+    done = staged.stage(planned, rows=ROWS)
+    assert (done["pending"], done["release"]) == (False, first["release"])
+    file = staged.link / "rows.json"
+    assert (file.read_text(), file.stat().st_mode & 0o777) == (ROWS, 0o640)
+    assert (staged.link / releases.PROBE).is_file(), "a rollback still finds a release that became ready"
+    again = staged.stage(planned, rows=ROWS)
+    assert (again["pending"], again["same_rows"], again["in_force"]) == (
+        False, True, [".probe", "kafka-rest.properties", "rows.json"],
+    )  # fmt: skip
+    # An older Kedge ships none, and takes them out.
+    assert not staged.stage(planned)["pending"]
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("text", ["", "[", "{}", "[1]", '[{"key": "threads"}]', "[" * 9_000])
+def test_rows_that_somebody_edited_are_put_back_and_restart_nothing(staged: Staged, text: str) -> None:
+    planned = "threads=2\n"
+    staged.started(staged.stage(planned, rows=ROWS)["release"])
+    (staged.link / "rows.json").write_text(text)
+    looked = staged.stage(planned, check=True, rows=ROWS)
+    assert (looked["pending"], looked["edited"], looked["touched"], looked["rows"]) == (
+        False, False, False, base64.b64encode(text.encode()).decode(),
+    )  # fmt: skip
+    staged.stage(planned, rows=ROWS)
+    assert (staged.link / "rows.json").read_text() == ROWS
+    assert not (staged.home / "edited").exists()
+
+
+def test_what_somebody_edited_is_noticed_whatever_is_planned(staged: Staged) -> None:
+    staged.started(staged.stage("threads=2\n", rows=ROWS)["release"])
+    (staged.link / "kafka-rest.properties").write_text("threads=4\n")
+    assert staged.stage("threads=3\n", check=True)["touched"]
+    assert staged.stage("threads=2\n", rows=ROWS)["touched"]
+    assert not staged.stage("threads=2\n", rows=ROWS)["touched"]
+
+
+def test_a_row_of_a_secret_says_whether_it_is_another_one() -> None:
+    mark = "<secret 0123456789abcdef>"
+    rows = [{"key": "a", "value": "1"}, {"key": "b", "value": mark}]
+
+    def text(secret: str, key: bytes) -> str:
+        return str(kedge_release.with_rows({"rows": rows}, {mark: secret}, key)["rows"])
+
+    one = text("planted", b"key")
+    assert "planted" not in one
+    # The mark has the place of the plan in it, and two clones deploy the same.
+    assert mark not in one
+    assert one == text("planted", b"key") != text("other", b"key")
+    assert one != text("planted", b"of another host")
+    assert [row.get("digest") for row in json.loads(text("planted", b""))] == [None, None]
 
 
 def test_a_value_that_somebody_edited_is_put_back_by_a_restart(staged: Staged) -> None:
@@ -338,12 +403,17 @@ def test_a_script_of_another_interpreter_is_another_release() -> None:
 
 
 def test_the_warning_of_an_older_kit_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"before": "linger.ms=20\nsasl.password=old", "after": "linger.ms=5\nsasl.password=new"}
     answer = {
         "newer_kit": "9.9.9\x1b[2J",
-        "diff": [{"before": "linger.ms=20\nsasl.password=old", "after": "linger.ms=5\nsasl.password=new"}],
+        "instances": [{"name": "8082", "rows": None, "digests": {}}],
+        "diff": [{"before_header": "/etc/kafka-rest/8082/kafka-rest.properties", **texts}],
     }
     monkeypatch.setattr(staging.ActionModule, "stage", lambda *_: answer)
-    result = staging.ActionModule.run(object.__new__(staging.ActionModule))
+    action = object.__new__(staging.ActionModule)
+    planned = [{"name": "8082", "settings": []}]
+    action._task = SimpleNamespace(args={"unit": "kafka-rest", "instances": planned})
+    result = action.run()
     (warning,) = result["warnings"]
     assert "linger.ms from 20 to 5" in warning
     assert "sasl.password from *** to *** (another one)" in warning

@@ -2,33 +2,87 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
-from kedge.evidence.border.untrusted import Untrusted, UntrustedError, checked, only, shown
+from kedge.evidence.border.untrusted import (
+    Untrusted,
+    UntrustedError,
+    UntrustedExcerpt,
+    checked,
+    only,
+    shown,
+)
+from kedge.evidence.printable import plain
 
 #: Instances of one service on one host, and releases of one instance.
 _MOST: Final = 1_000
 _TEXT: Final = 1_000
+#: Rows of one release, and letters of all of them.
+_ROWS: Final = 10_000
+_ROWS_TEXT: Final = 4_000_000
+
+#: The form of what stands for a secret until its file is written on its host.
+MARK: Final = r"^<secret [0-9a-f]{16}>$"
 
 #: What an instance or a release is called: one word for a shell, no option, and no way out of a folder.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
 Names = Annotated[list[Name], Field(max_length=_MOST)]
 _Text = Annotated[str, AfterValidator(lambda text: shown(text, _TEXT))]
 _Texts = Annotated[list[_Text], Field(max_length=_MOST)]
+_Shown = Annotated[str, AfterValidator(plain)]
+_Digest = Annotated[str, Field(pattern=r"^([0-9a-f]{12})?$")]
+_Mark = Annotated[str, Field(pattern=MARK)]
+
+
+class ReleaseRow(UntrustedExcerpt):
+    """A setting as a release on a host keeps it; ``file`` is relative to the release."""
+
+    file: _Shown
+    key: _Shown
+    value: _Shown
+    rule: _Shown
+    because: _Shown
+    source: _Shown
+    basis: _Shown
+    secret: bool = False
+    #: Of a secret: another one has another digest on that host.
+    digest: _Digest = ""
+
+
+_RELEASE_ROWS: Final = TypeAdapter(Annotated[list[ReleaseRow], Field(max_length=_ROWS)])
+
+
+def _release_rows(text: Any) -> list[ReleaseRow] | None:
+    """Return the rows of a release, in Base64; None where it has none, or somebody edited them."""
+    if not isinstance(text, str) or len(text) > _ROWS_TEXT:
+        raise ValueError("no text of rows")
+    try:
+        return _RELEASE_ROWS.validate_json(base64.b64decode(text, validate=True))
+    except ValueError:
+        return None
 
 
 class StagedInstance(Untrusted):
-    """An instance whose release ``kedge_release`` has staged."""
+    """An instance whose release ``kedge_release`` has staged.
+
+    ``touched`` says that somebody changed the active release, ``same_rows`` that its rows are the planned
+    ones; otherwise ``rows`` has them, or None. ``digests`` are those of the planned secrets, by mark.
+    """
 
     name: Name
     release: Name
     current: Name | None
     pending: bool
     edited: bool
+    touched: bool
     comments: bool
+    same_rows: bool
+    rows: Annotated[list[ReleaseRow] | None, BeforeValidator(_release_rows)]
+    digests: Annotated[dict[_Mark, _Digest], Field(max_length=_ROWS)]
     in_force: _Texts
     active: bool
     predecessor: _Text

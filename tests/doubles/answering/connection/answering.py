@@ -97,7 +97,9 @@ def _answer(module: str, given: dict[str, Any]) -> dict[str, Any]:
 def _staged(given: dict[str, Any]) -> dict[str, Any]:
     named = [i["name"] for i in given["instances"]]
     told = {"release": "0" * 12, "current": "1" * 12, "active": True, "pending": True, "in_force": []}
-    staged = [{"name": name, "comments": False, "edited": False, "predecessor": "", **told} for name in named]
+    told |= {"comments": False, "edited": False, "touched": False, "digests": {}}
+    told |= {"same_rows": False, "rows": ""}
+    staged = [{"name": name, "predecessor": "", **told} for name in named]
     names = {"pending": named, "restart": named, "stale": [], "strange": []}
     return {"instances": staged, **names, "changed": True, "diff": []}
 
