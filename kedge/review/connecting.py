@@ -14,6 +14,9 @@ from kedge.services.rest.distributions import DISTRIBUTIONS
 _PROTOCOL: Final = "security.protocol"
 _MECHANISM: Final = "sasl.mechanism"
 _JAAS: Final = "sasl.jaas.config"
+_SERVICE: Final = "sasl.kerberos.service.name"
+#: The mechanism of a login module, by a word of its name.
+_MODULES: Final = {"Plain": "PLAIN", "Scram": "SCRAM-SHA-512", "OAuth": "OAUTHBEARER"}
 #: What names a configuration for all clients of a JVM.
 _FLAG: Final = "java.security.auth.login.config"
 #: What keys of clients begin with, of whichever process.
@@ -63,6 +66,14 @@ def _logins(process: RunningProcess) -> Iterator[Finding]:
         if jaas and not jaas.endswith(";") and speaks.startswith("SASL_"):
             what = f"{shown[2]} does not end with a semicolon: its client refuses to start"
             yield _about_login("error", what, f"end the value of {shown[2]} with ;", names[2])
+        service = "serviceName" in (jaas or "") or any(key.endswith(_SERVICE) for key in own)
+        if jaas and speaks.startswith("SASL_") and mechanism in (None, "GSSAPI") and not (service or apart):
+            meant = next(
+                (one for word, one in _MODULES.items() if word in jaas), "the one of its login module"
+            )
+            said = "is GSSAPI" if mechanism else "is not set, and GSSAPI by default"
+            what = f"{shown[1]} {said}, and no {_SERVICE} is: its client refuses to start"
+            yield _about_login("error", what, f"write {shown[1]}={meant}", names[1 if mechanism else 2])
         unused = next((at for at in (2, 1) if names[at] in own), None)
         if speaks in ("PLAINTEXT", "SSL") and unused and not (protocol is None and apart):
             by = " by default" if protocol is None else ""

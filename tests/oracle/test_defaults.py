@@ -57,6 +57,6 @@ def test_a_default_of_the_catalogue_is_the_one_that_the_component_defines(
     wrong = {
         key: (catalogue.get(key), sorted(defined.get(key, ())))
         for key in sorted(keys)
-        if catalogue.get(key) not in (defined.get(key) or {None})
+        if catalogue.get(key, "") not in (defined.get(key) or {""})
     }
     assert wrong == {}

@@ -49,16 +49,19 @@ def said(folder: Path, rule: str, **files: str) -> Iterator[str]:
         ("producer", f"{PRODUCES}security.protocol=SSL\nsasl.mechanism=PLAIN\n",
          "warning 3: sasl.mechanism is set, and security.protocol is SSL: no login is sent; "
          "write security.protocol=SASL_SSL, or take sasl.mechanism out"),
+        ("producer", f"{PRODUCES}security.protocol=SASL_SSL\nsasl.jaas.config={JAAS};\n",
+         "error 4: sasl.mechanism is not set, and GSSAPI by default, and no sasl.kerberos.service.name is: its client "
+         "refuses to start; write sasl.mechanism=PLAIN"),
         ("producer", f"{PRODUCES}security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={JAAS};\n", None),
         ("producer", f"{PRODUCES}security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config=${{J}}\n", None),
-        ("kafka-rest", f"{PROXY}client.security.protocol=SASL_SSL\nproducer.sasl.jaas.config={JAAS};\n"
+        ("kafka-rest", f"{PROXY}client.security.protocol=SASL_SSL\nclient.sasl.mechanism=PLAIN\nproducer.sasl.jaas.config={JAAS};\n"
          f"consumer.sasl.jaas.config={JAAS};\nadmin.sasl.jaas.config={JAAS};\n", None),
         ("kafka-rest", f"{PROXY}client.security.protocol=SASL_SSL\nclient.sasl.mechanism=PLAIN\n"
          f"client.sasl.jaas.config={JAAS}\n",
          "error 6: client.sasl.jaas.config does not end with a semicolon: its client refuses to start; "
          "end the value of client.sasl.jaas.config with ;"),
         ("mm2", f"{FLOW}security.protocol=SASL_SSL\na.sasl.mechanism=PLAIN\na.sasl.jaas.config={JAAS};\n"
-         f"b.sasl.jaas.config={JAAS};\n", None),
+         f"b.sasl.mechanism=PLAIN\nb.sasl.jaas.config={JAAS};\n", None),
         ("mm2", f"{FLOW}a.security.protocol=SASL_SSL\na.sasl.mechanism=PLAIN\n",
          "warning 6: a.security.protocol is SASL_SSL, and a.sasl.jaas.config is not set: its client refuses to "
          "start, unless a flag -Djava.security.auth.login.config names a file with it; "

@@ -43,8 +43,11 @@ def wrong(judgement: Judgement) -> list[Finding]:
         ("topics=orders-*", "warning", "write topics = orders-.*"),
         ("refresh.topics.interval.seconds=-1", "warning",
          "take refresh.topics.interval.seconds out, for 10 minutes"),
+        ("refresh.topics.interval.seconds=0", "error", "take refresh.topics.interval.seconds out, for 10 minutes"),
         ("topics=orders.*,(?<a>x)\\\\p{Alpha}", None, ""),
         ("refresh.topics.interval.seconds=30", None, ""),
+        ("offset-syncs.topic.location=target\nemit.offset-syncs.enabled=false", "error",
+         "take offset-syncs.topic.location out"),
     ],
 )  # fmt: skip
 def test_what_no_connector_compiles_or_looks_for_is_found(

@@ -73,6 +73,10 @@ def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Findi
             yield report(what, f"take {left_key} out", left_key)
     for key, (never, default) in _NEVER.items():
         off, value = _of(values, name, key)
+        enabled = _of(values, name, "refresh.topics.enabled")[1] != "false"
+        if value == "0" and key.startswith("refresh.topics") and enabled:
+            what = f"{off} is 0, and no period is: its connector fails, and {name} copies nothing"
+            yield _error(what, f"take {off} out, for {default}", off)
         if value.startswith("-"):
             yield _warning(f"{off} is {value}: {name} {never}", f"take {off} out, for {default}", off)
     yield from _offsets(values, name)
@@ -116,6 +120,13 @@ def _offsets(values: Mapping[str, str], name: str) -> Iterator[Finding]:
                 off,
                 sync_key,
             )
+    off, value = _of(values, name, "emit.offset-syncs.enabled")
+    of_syncs = [
+        key for key in values if key.removeprefix(f"{name}.").startswith(("offset-syncs.", "offset-syncs-"))
+    ]
+    if value == "false" and of_syncs:
+        what = f"{of_syncs[0]} is set, and {off} false: its connector fails, and {name} copies nothing"
+        yield _error(what, f"take {of_syncs[0]} out", of_syncs[0], off)
     asking = (_of(values, name, key)[0] for key in ("groups", "emit.checkpoints.enabled"))
     asked = next(filter(None, asking), "")
     if asked and not syncs:
