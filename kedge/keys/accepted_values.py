@@ -38,7 +38,7 @@ _READ: Final = (
     "MIRROR_OFFSET_COMMIT_INTERVAL_MS",
 )
 #: Of a form that stands for many values, one of them.
-_ONE_OF: Final = {"by_duration:[Pp]*": "by_duration:PT1H"}
+_ONE_OF: Final = {"by_duration:[Pp]*": "by_duration:PT1H", "*:[0-9]*": "HOST:PORT"}
 _LIKE: Final = 0.85
 #: What a component gets from elsewhere when it starts, by its config.providers.
 _INDIRECT: Final = re.compile(r"\$\{[^{}:]+:[^{}]*\}")

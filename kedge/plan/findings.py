@@ -22,6 +22,10 @@ class Reader:
         """Return the words for who has the inventory, or those for who has the component's own files."""
         return inventory
 
+    def known(self, variable: str) -> bool:
+        """Return whether a variable has a value that somebody gave; without one nothing is blamed on it."""
+        return True
+
     def unset(self, key: str) -> str | None:
         """Return what holds of a key that nobody sets; None where the plan sets it."""
         return None

@@ -106,7 +106,7 @@ def check_flags(sheet: Sheet, keys: Iterable[str], least: int, planned: int | No
                 "java.flags",
                 f"{key} has {', '.join(gone)}, and {what} runs on Java {release} or later, which refuses to "
                 "start with it",
-                "take it out; -Xlog:gc* logs pauses, and G1 is the collector",
+                f"take {', '.join(gone)} out of {key}; -Xlog:gc* logs pauses, and G1 is the collector",
                 key,
             )
 

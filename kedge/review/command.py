@@ -19,7 +19,7 @@ from kedge.plan.variables import Strict, read_model
 from kedge.review.judging import Judgement, judge, model_of, without_secrets_of
 from kedge.review.kinds import parts_of
 from kedge.review.neighbours import judge_balancer, judge_kernel
-from kedge.review.processes import TITLES, ReviewedMachine, processes_of, with_their_files
+from kedge.review.processes import TITLES, ReviewedMachine, processes_of, with_connectors, with_their_files
 from kedge.review.reading import ReviewError
 from kedge.review.showing import markdown, text
 
@@ -93,8 +93,10 @@ def review(
     """
     parts = [part for file in files for part in parts_of(file)]
     parts, missing = with_their_files(parts)
-    others = [f"{part.where}: {part.heading}" for part in parts if part.kind == "other"] + missing
+    parts, alone = with_connectors(parts)
+    others = [f"{part.where}: {part.heading}" for part in parts if part.kind == "other"] + missing + alone
     processes = processes_of(parts)
+    others += [f"{p.where}: its configuration {file}; add that file" for p in processes for file in p.lacks]
     kinds = [kind for kind in (*(p.kind for p in processes), *(p.kind for p in parts)) if kind in TITLES]
     said = _workload(workload, list(dict.fromkeys(model_of(kind) for kind in kinds)))
     for option, given, least in (("--cores", cores, 1), ("--memory-mib", memory_mib, 256)):

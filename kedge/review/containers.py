@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from kedge.review.reading import Value
+from kedge.review.reading import Value, YamlText
 
 #: What stands for a value that the file takes from elsewhere, as Kafka's clients write such a reference.
 ELSEWHERE: Final = "${elsewhere:%s}"
@@ -34,7 +34,8 @@ class ComposeContainer:
     """One container of a file.
 
     ``limits`` are as a unit has them (``MemoryMax``, ``CPUQuota``); ``elsewhere`` names what gives it more
-    variables: files, by their base names, and what of Kubernetes is not in the file.
+    variables: files, by their base names, and what of Kubernetes is not in the file. ``mounted`` has the
+    base names of mounted files, in the container and outside; ``published`` its first port that others reach.
     """
 
     where: str
@@ -43,18 +44,13 @@ class ComposeContainer:
     environment: Mapping[str, Value]
     limits: Mapping[str, Value]
     elsewhere: tuple[str, ...] = ()
+    mounted: Mapping[str, str] = field(default_factory=dict)
+    published: str = ""
 
 
 def containers(documents: list[Any], name: str) -> list[ComposeContainer]:
     """Return the containers of a file's documents, in their order."""
-    maps = {
-        str(one["metadata"].get("name")): one["data"]
-        for one in documents
-        if isinstance(one, Mapping)
-        and one.get("kind") == "ConfigMap"
-        and isinstance(one.get("metadata"), Mapping)
-        and isinstance(one.get("data"), Mapping)
-    }
+    maps = config_maps(documents)
     found = [one for document in documents for one in _in(document, name, "", maps)]
     if any(map(_unlinked, documents)):
         return found
@@ -62,6 +58,18 @@ def containers(documents: list[Any], name: str) -> list[ComposeContainer]:
     links = {f"{one.upper().replace('-', '_')}_PORT": Value("tcp://", f"{name}, Service {one}")
              for one in _services(documents)}  # fmt: skip
     return [replace(one, environment={**links, **one.environment}) for one in found]
+
+
+def config_maps(documents: list[Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the data of each ConfigMap by its name."""
+    return {
+        str(one["metadata"].get("name")): one["data"]
+        for one in documents
+        if isinstance(one, Mapping)
+        and one.get("kind") == "ConfigMap"
+        and isinstance(one.get("metadata"), Mapping)
+        and isinstance(one.get("data"), Mapping)
+    }
 
 
 def _services(documents: list[Any]) -> Iterator[str]:
@@ -89,6 +97,9 @@ def _in(node: Any, name: str, called: str, maps: _Maps) -> Iterator[ComposeConta
         if _is_container(node):
             yield _container(node, name, called, maps)
             return
+        if (values := _of_chart(node)) is not None:
+            yield _container(values, name, called or "values", maps)
+            return
         for key, one in node.items():
             yield from _in(one, name, str(key), maps)
 
@@ -99,6 +110,42 @@ def _is_container(node: Mapping[Any, Any]) -> bool:
     return (image and bool(of_one & node.keys())) or (
         "environment" in node and isinstance(node["environment"], dict | list) and "build" in node
     )
+
+
+#: Where charts have the variables of their container.
+_CHART: Final = ("env", "envs", "extraEnv", "extraEnvVars", "customEnv", "environment")
+#: Where a chart has properties that its template makes variables of, as the image of a REST proxy reads them.
+_OVERRIDES: Final = "configurationOverrides"
+
+
+def _of_chart(node: Mapping[Any, Any]) -> dict[str, Any] | None:
+    """Return the values of a Helm chart as the container that becomes of them; None where they are none."""
+    named = node.get("image")
+    of_image = named if isinstance(named, Mapping) else {"repository": named, "tag": node.get("imageTag")}
+    image, tag = of_image.get("repository"), of_image.get("tag")
+    there = [of for key in _CHART if isinstance(of := node.get(key), Mapping | list)]
+    overrides = node.get(_OVERRIDES)
+    if not isinstance(image, str) or not (there or isinstance(overrides, Mapping)):
+        return None
+    given = [
+        {"name": key, "value": value} for of in there if isinstance(of, Mapping) for key, value in of.items()
+    ]
+    given += [one for of in there if isinstance(of, list) for one in of]
+    rest = overrides if isinstance(overrides, Mapping) and "rest" in image else {}
+    # Its brokers are the chart's to fill in, unless a person does.
+    given = [{"name": "KAFKA_REST_BOOTSTRAP_SERVERS", "value": ELSEWHERE % "the chart"}] * bool(rest) + given
+    given += [{"name": _renamed(key), "value": value} for key, value in rest.items()]
+    if rest and "heapOptions" in node:
+        given.append({"name": "KAFKAREST_HEAP_OPTS", "value": node["heapOptions"]})
+    whole = f"{image}:{tag}" if tag else image
+    return {**node, "name": None, "image": whole, "env": given, "environment": given}
+
+
+def _renamed(key: str) -> YamlText:
+    """Return the variable that a chart makes of a property, at its line."""
+    name = YamlText(f"KAFKA_REST_{str(key).upper().replace('.', '_')}")
+    name.line = getattr(key, "line", 0)
+    return name
 
 
 def _container(node: Mapping[Any, Any], name: str, called: str, maps: _Maps) -> ComposeContainer:
@@ -115,9 +162,29 @@ def _container(node: Mapping[Any, Any], name: str, called: str, maps: _Maps) -> 
     }
     elsewhere = tuple(f"{kind} {one}".strip() for kind, one in named if one not in maps)
     image = str(node.get("image", ""))
+    command, mounted = command.replace("\n", " "), dict(_mounted(node))
     return ComposeContainer(
-        where, image, command.replace("\n", " "), environment, _limits(node, where), elsewhere
+        where, image, command, environment, limits_of(node, where), elsewhere, mounted, _published(node)
     )
+
+
+def _mounted(node: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the base names of what compose mounts: in the container, and outside."""
+    volumes = node.get("volumes")
+    for one in volumes if isinstance(volumes, list) else ():
+        pair = (one.get("source"), one.get("target")) if isinstance(one, Mapping) else str(one).split(":")[:2]
+        if len(pair) > 1 and all(pair):
+            outside, inside = (PurePosixPath(str(path)).name for path in pair)
+            yield inside, outside
+
+
+def _published(node: Mapping[Any, Any]) -> str:
+    """Return the first port that compose publishes; empty without one, or on the host's network."""
+    ports = node.get("ports")
+    if not (isinstance(ports, list) and ports) or node.get("network_mode") == "host":
+        return ""
+    first = ports[0]
+    return str(first.get("published") or "") if isinstance(first, Mapping) else str(first).rpartition(":")[0]
 
 
 def _elsewhere(node: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
@@ -139,23 +206,29 @@ def _variables(given: Any) -> Iterator[tuple[str, str, int]]:
     """Yield name, value and line of each variable; line 0 where the name is no text of a file."""
     if isinstance(given, Mapping):
         for key, value in given.items():
-            yield str(key), _text(value), getattr(key, "line", 0)
+            yield str(key), text_of_value(value), getattr(key, "line", 0)
     for one in given if isinstance(given, list) else ():
         if isinstance(one, Mapping) and "name" in one:
-            value = _text(one["value"]) if "value" in one else ELSEWHERE % "a reference"
+            value = text_of_value(one["value"]) if "value" in one else ELSEWHERE % "a reference"
             yield str(one["name"]), value, getattr(one["name"], "line", 0)
         elif isinstance(one, str):
             key, equals, value = one.partition("=")
-            yield key.strip(), _text(value) if equals else ELSEWHERE % "the shell", getattr(one, "line", 0)
+            yield (
+                key.strip(),
+                text_of_value(value) if equals else ELSEWHERE % "the shell",
+                getattr(one, "line", 0),
+            )
 
 
-def _text(value: Any) -> str:
+def text_of_value(value: Any) -> str:
+    """Return a value of YAML as a configuration has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value).replace("$$", "$").strip()
 
 
-def _limits(node: Mapping[Any, Any], where: str) -> dict[str, Value]:
+def limits_of(node: Mapping[Any, Any], where: str) -> dict[str, Value]:
+    """Return the limits of a container as a unit has them."""
     found = {}
     match = re.fullmatch(rf"({_NUMBER})\s*([a-z]*)", _limit(node, "mem_limit", "memory").lower())
     if match and match[2] in _SCALE:

@@ -23,6 +23,7 @@ from kedge.plan.settings import Advice, Basis, Setting
 from kedge.plan.variable_messages import renamed
 from kedge.plan.variables import Strict
 from kedge.plan.version_numbers import numbers
+from kedge.review.connecting import check_connections
 from kedge.review.processes import (
     HOST,
     PRODUCER,
@@ -50,6 +51,8 @@ _LAYOUT: Final = re.compile(
     r"\.(identity|listeners|cluster|logs?(\..*)?|logging|own|group|flow|offset|member|migration|policy|reporter|ready|state)$"
     r"|^(rest|streams)\.(jmx|metrics|log.*|options|schema_registry)$|^rollout\.|^streams\.standbys$"
 )
+#: Keys of MirrorMaker 2 in dedicated mode, which connectors and their operators leave to Connect.
+_DEDICATED: Final = re.compile(r"dedicated\.mode\.|listeners$|(offset|status|config)\.storage\.")
 #: Findings of keys, whatever their values are.
 _KEYS: Final = ("rest.keys", "keys.unknown", "clients.refused")
 #: Findings of what surrounds a process, which a review does not see: how gates reach its cluster.
@@ -57,7 +60,7 @@ _BEYOND: Final = ("client.mechanism",)
 #: Of its host: a limit of its own is held against it in kedge/review/unit_limits.py.
 _OF_HOST: Final = ("host.memory", "streams.memory.room")
 #: Findings of what it is, that the plan without its values has as well.
-_OF_ITSELF: Final = ("mirror.version", "streams.state", "streams.version")
+_OF_ITSELF: Final = ("mirror.consumer.offset", "mirror.version", "streams.state", "streams.version")
 _NEUTRAL: Final = 10
 #: Of a key that an application may have for itself: as like another as a slip of the pen makes it.
 _LIKE: Final = 0.9
@@ -127,25 +130,29 @@ def judge(
     own = own_values(process)
     plans = _Plans(process, version, machine, memory_known="--memory-mib" in asked)
     planned, documented = plans.without("measured"), plans.without("documented")
-    asks = tuple(_asks(process, version, machine, asked, planned))
+    # Of a configuration that was not given nobody knows what it sets.
+    asks = () if process.lacks else tuple(_asks(process, version, machine, asked, planned))
     unset = unset_values(process, version, {key: value.text for key, value in own.items()})
-    rows = tuple(_rows(process, own, planned, documented, asks, unset))
+    rows = tuple(row for row in _rows(process, own, planned, documented, asks, unset)
+                 if row.today is not None or not process.lacks)  # fmt: skip
     plugged = any(key in own for key in _PLUGINS)
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
     found = [_commented(f, own) for f in found]
     found += check_limits(process, _settings(planned, process.kind))
-    found += [*_missing(process), *_plaintext(process)]
-    if process.kind == "mm2":
+    found += [*_missing(process), *check_connections(process)]
+    if process.kind == "mm2" and not process.lacks:
         texts = {key: value.text for key, value in process.values.items() if not comes_later(value.text)}
         # What is put in later is there, and nothing more is known of it.
         found += check_topology({key: texts.get(key, "${later}") for key in process.values})
     placed = [_placed(process, own, f) for f in _ordered(found)]
+    # One line, and one thing to do about it, are one finding.
+    placed = list({(f.where, f.fix or f.message): f for f in reversed(placed)}.values())[::-1]
     return Judgement(
         _title(process),
         process.where,
         version,
         why,
-        tuple(_ordered([*on_command_lines(process), *placed])),
+        tuple(_ordered([*on_command_lines(process), *process.findings, *placed])),
         rows,
         asks,
         max(1, len(_instances(planned))),
@@ -188,41 +195,13 @@ def _missing(process: RunningProcess) -> Iterator[Finding]:
         )
 
 
-#: Ports at which a managed cluster speaks TLS, and takes nothing else: what of a name says so.
-_ENCRYPTED: Final = re.compile(
-    r"\.amazonaws\.com:(9094|9096|9098|919[468])\b|\.confluent\.cloud:9092\b|\.servicebus\.windows\.net:9093\b"
-)
-
-
-def _plaintext(process: RunningProcess) -> Iterator[Finding]:
-    """Yield brokers of a managed cluster that speak TLS, where no protocol is set."""
-    own = own_values(process)
-    if any(key.endswith("security.protocol") for key in own):
-        return
-    for key, value in own.items():
-        if key.endswith("bootstrap.servers") and (port := _ENCRYPTED.search(value.text)):
-            place = f"{key.removesuffix('bootstrap.servers').rpartition(':')[2]}security.protocol"
-            proxy = DISTRIBUTIONS.get(process.kind)
-            place = f"{proxy.keys.shared[0]}{place}" if proxy and not proxy.keys.prefix else place
-            said = "SSL" if port[1] in ("9094", "9194") else "SASL_SSL"
-            yield Finding(
-                "error",
-                "review.tls",
-                value.place,
-                f"{key} names brokers at a port that speaks TLS, and security.protocol is not set: its "
-                "clients speak plain text, and reach none",
-                f"write {place}={said}, with the login that the cluster asks for",
-                Subject(keys=(key,)),
-            )
-
-
 def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Finding:
     """Return a finding of a key that a plugin, or the application itself, may read as no more than a note."""
     of = finding.subject
     if finding.rule not in _KEYS or of is None:
         return finding
     if of.keys[0].startswith("zookeeper.") and process.kind == "classic":
-        return replace(finding, fix="take it out: it is the old consumer's")
+        return replace(finding, fix=f"take {of.keys[0]} out: it is the old consumer's")
     if of.known or SequenceMatcher(None, of.keys[0], of.meant).ratio() >= _LIKE:
         return finding
     other = "its plugin reads it" if plugged else ""
@@ -244,7 +223,9 @@ def _commented(finding: Finding, own: Mapping[str, Value]) -> Finding:
 
 def _title(process: RunningProcess) -> str:
     flow = f", {process.flow[0]} to {process.flow[1]}" if process.kind == "mm2" else ""
-    return f"{TITLES[process.kind]}{flow}"
+    # Who has other words for its keys runs it as connectors.
+    connect = process.kind == "mm2" and process.words
+    return f"{'MirrorMaker 2 on Connect' if connect else TITLES[process.kind]}{flow}"
 
 
 def without_secrets_of(judgement: Judgement, known: Known) -> Judgement:
@@ -279,7 +260,8 @@ def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
     open_ = {key for key, text in said.items() if SHARE.search(text) and not plans.memory_known}
     told = {key: text for key, text in said.items() if not comes_later(text) and key not in open_}
     nothing = plans.with_values({})
-    before = {_told(f) for f in nothing.findings if f.rule not in _OF_ITSELF}
+    # What a person writes is theirs, also where it is the default.
+    before = {_told(f) for f in nothing.findings if f.rule not in _OF_ITSELF and not _keys_of(f, own)}
 
     def raised() -> list[Finding]:
         made = plans.with_values(told).findings
@@ -350,7 +332,15 @@ def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding)
     about = next(iter(_keys_of(finding, own)), None)
     name = finding.subject.keys[0] if finding.subject.keys else FileReader().name(finding.subject.variable)
     named = renamed(finding, name) if finding.rule == "inventory.variable" else finding
-    return replace(named, where=own[about].place if about is not None else process.where)
+    placed = replace(named, where=own[about].place if about is not None else process.where)
+    return replace(placed, message=_worded(process, placed.message), fix=_worded(process, placed.fix))
+
+
+def _worded(process: RunningProcess, text: str) -> str:
+    """Return a text with the names that the process's files have for its keys."""
+    for begin, word in process.words:
+        text = re.sub(rf"(?<![\w.>-]){re.escape(begin)}(?=[\w\s]|$)", word, text)
+    return text
 
 
 def _keys_of(finding: Finding, own: Mapping[str, Value]) -> list[str]:
@@ -389,11 +379,11 @@ def _rows(
     for key in dict.fromkeys([*here, *there]):
         s = here.get(key) or there[key]
         value = own.get(key)
-        if _LAYOUT.search(s.rule) or s.copied or s.hidden:
+        if _LAYOUT.search(s.rule) or s.copied or s.hidden or (process.words and _DEDICATED.match(key)):
             continue
         yield ReviewedKey(
             s.file.rpartition("/")[2],
-            key.removeprefix(PRODUCER),
+            _worded(process, key.removeprefix(PRODUCER)),
             shown_value(key, value.text) if value else None,
             value.place if value else "",
             there[key].value if key in there else None,

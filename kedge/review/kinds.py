@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from kedge.review.containers import ComposeContainer, containers
+from kedge.plan.findings import Finding
+from kedge.review.containers import ComposeContainer, config_maps, containers
 from kedge.review.reading import (
     ReviewError,
     Value,
@@ -21,6 +22,7 @@ from kedge.review.reading import (
     unit,
     words,
 )
+from kedge.review.resources import Resource, connector, resources
 from kedge.services.rest.distribution import Signs
 from kedge.services.rest.distributions import DISTRIBUTIONS
 
@@ -52,6 +54,10 @@ class FileFindings:
         heading: what ``other`` is, in words.
         command: its whole command line.
         elsewhere: what gives it more variables, and is named alone.
+        published: the port at which others reach a container.
+        words: the names that the file has for keys, by what keys begin with.
+        connector: which of the connectors of MirrorMaker 2 it is, if it is one.
+        findings: what reading it has shown already.
     """
 
     kind: Kind
@@ -65,6 +71,10 @@ class FileFindings:
     heading: str = ""
     command: Value | None = None
     elsewhere: tuple[str, ...] = ()
+    published: str = ""
+    words: tuple[tuple[str, str], ...] = ()
+    connector: str = ""
+    findings: tuple[Finding, ...] = ()
 
 
 _IMAGE_VERSION: Final = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)")
@@ -134,9 +144,12 @@ def parts_of(path: Path) -> list[FileFindings]:
     text, name = text_of(path), shown(path)
     if not text.strip():
         raise ReviewError(f"{name}: is empty; name a file that holds a configuration")
-    yaml_name = path.suffix in (".yml", ".yaml")
+    yaml_name = path.suffix in (".yml", ".yaml", ".json")
     if yaml_name or (_COMPOSE.search(text) and path.suffix not in (".properties", ".cfg", ".sh")):
-        found = [_of_container(one) for one in containers(document(text, name), name)]
+        documents = document(text, name)
+        found = [_of_container(one) for one in containers(documents, name)]
+        found += [_of_resource(one) for one in resources(documents, name)]
+        found += _of_maps(documents, name)
         if not found:
             raise ReviewError(
                 f"{name}: names no container; name a compose file, a manifest or a configuration"
@@ -156,8 +169,29 @@ def parts_of(path: Path) -> list[FileFindings]:
     return [_of_keys(text, name, path)]
 
 
+def _of_resource(one: Resource) -> FileFindings:
+    kind = next((n for n, signs in SIGNS.items() if signs.resource == one.kind), one.kind)
+    version = _IMAGE_VERSION.search(one.image)
+    flags = {JVM_FLAGS: Value(one.flags, one.where)} if one.flags else {}
+    part = FileFindings(kind, one.where, one.values, flags, one.limits, version=version[1] if version else "")
+    return replace(part, words=one.words, connector=one.part)
+
+
+def _of_maps(documents: list[Any], name: str) -> Iterator[FileFindings]:
+    """Yield the configurations in the ConfigMaps of a file, which containers mount."""
+    for called, data in config_maps(documents).items():
+        for key, text in data.items():
+            if str(key).endswith(".properties") and isinstance(text, str):
+                where = f"{name}, {called}/{key}"
+                values = properties(text, where)
+                if (kind := kind_of(values)) not in (None, "other"):
+                    yield FileFindings(str(kind), where, values)
+
+
 def _of_keys(text: str, name: str, path: Path) -> FileFindings:
     values = properties(text, name)
+    if mirrored := list(connector(values, name)):
+        return _of_resource(mirrored[0])
     variables = {key: value for key, value in assignments(text, name).items() if _VARIABLE.fullmatch(key)}
     if variables and path.suffix != ".properties" and len(variables) * 2 >= len(values):
         return _of_environment(variables, name)
@@ -231,14 +265,14 @@ def _of_container(one: ComposeContainer) -> FileFindings:
         if proxy and (jmx := kept.pop("KAFKAREST_JMX_PORT", None)):
             kept["JMX_PORT"] = jmx
         part = FileFindings(_NAME, one.where, values, kept, one.limits, version=said)
-        return replace(part, command=command, elsewhere=one.elsewhere)
+        return replace(part, command=command, elsewhere=one.elsewhere, published=one.published)
     if one.command and (kind := _main(one.command)):
         part = _of_command(command, one.environment, one.where)
         # The tag of an application's image is the application's; a jar says more than any tag.
         of_image = "" if kind == "streams" else said
-        return replace(
-            part, kind=kind, unit=one.limits, version=part.version or of_image, elsewhere=one.elsewhere
-        )
+        files = {option: one.mounted.get(file, file) for option, file in part.files.items()}
+        part = replace(part, kind=kind, unit=one.limits, version=part.version or of_image, files=files)
+        return replace(part, elsewhere=one.elsewhere, published=one.published)
     return FileFindings("other", one.where, heading=f"a container of {one.image or 'no image'}")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kedge.evidence.secrets import holds_secret, looks_secret, without_secrets
 from kedge.keys.catalogue import Component, defaults, every_key, known_keys
-from kedge.plan.findings import Reader
+from kedge.plan.findings import Finding, Reader
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES
 from kedge.plan.jvm_flags import maximum_heap_mib
@@ -18,6 +18,7 @@ from kedge.plan.values import int_or_zero
 from kedge.plan.version_numbers import numbers
 from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings
 from kedge.review.reading import ReviewError, Value, settled
+from kedge.review.resources import connector_of
 from kedge.services.mirror.keys import unset_values as unset_mirror
 from kedge.services.mirror.variables import BESIDE as BESIDE_MIRRORS
 from kedge.services.mirror.variables import MirrorFlow
@@ -83,6 +84,10 @@ class RunningProcess:
         flow: of MirrorMaker 2, source and target.
         commands: its whole command lines, which everybody on its host may read.
         cores: what its unit or container limits it to; None where nothing does.
+        files: configurations that its commands name.
+        published: the port at which others reach its container.
+        words: the names that its files have for keys, by what keys begin with.
+        findings: what reading its files has shown already.
     """
 
     kind: str
@@ -96,6 +101,15 @@ class RunningProcess:
     flow: tuple[str, str] = (SOURCE, TARGET)
     commands: tuple[Value, ...] = ()
     cores: int | None = None
+    files: tuple[str, ...] = ()
+    published: str = ""
+    words: tuple[tuple[str, str], ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """The configurations that it is started with, where none of them was given."""
+        return () if self.values or self.producer else self.files
 
     @property
     def own(self) -> dict[str, Value]:
@@ -132,6 +146,60 @@ def _given(name: str) -> str:
     if name.startswith("ConfigMap "):
         return "add its manifest to the same file, after a line of ---"
     return "add that file"
+
+
+def with_connectors(parts: Sequence[FileFindings]) -> tuple[list[FileFindings], list[str]]:
+    """Return the parts, the connectors of a flow and their worker as one; and what says too little.
+
+    A worker's own keys of producers hold for the connectors that it runs.
+    """
+    flows: dict[str, list[FileFindings]] = {}
+    for part in parts:
+        if part.connector:
+            flows.setdefault(part.values["clusters"].text, []).append(part)
+    workers = [part for part in parts if part.kind == "other" and _WORKER in part.values]
+    worker = workers[0] if flows and len(workers) == 1 else None
+    found = [part for part in parts if not part.connector and part is not worker]
+    missing = []
+    for flow, members in flows.items():
+        if not any(part.connector == "Source" for part in members):
+            missing.append(f"{members[0].where}: one connector of {flow}; add its MirrorSourceConnector")
+            continue
+        found.append(_joined(flow.split(", "), members, worker))
+    return found, missing
+
+
+def _joined(
+    ends: Sequence[str], members: Sequence[FileFindings], worker: FileFindings | None
+) -> FileFindings:
+    begin = f"{'->'.join(ends)}."
+    values: dict[str, Value] = {}
+    findings: list[Finding] = []
+    for part in members:
+        for key, value in part.values.items():
+            only = connector_of(bare := key.removeprefix(begin))
+            if key == bare or only in ("", part.connector):
+                values.setdefault(key, value)
+            else:
+                what = f"Mirror{part.connector}Connector does not read {bare}, and Mirror{only}Connector does"
+                findings.append(Finding("warning", "keys.unknown", value.place, what,
+                                        f"write {bare} for Mirror{only}Connector"))  # fmt: skip
+    of_worker = worker.values if worker else {}
+    theirs = {f"{ends[1]}.{k}": v for k, v in of_worker.items() if k.startswith("producer.")}
+    for bare in ("key.converter", "value.converter"):
+        held = values.get(f"{begin}{bare}") or of_worker.get(bare)
+        if held and not held.text.endswith("ByteArrayConverter"):
+            what = f"{bare} is {held.text.rpartition('.')[2]}: it changes every record that is copied"
+            fix = f"write {bare} = org.apache.kafka.connect.converters.ByteArrayConverter for the connector"
+            findings.append(Finding("error", "review.converter", held.place, what, fix))
+    where = ", ".join(part.where for part in (*members, *([worker] if worker else [])))
+    first = next(part for part in members if part.connector == "Source")
+    words = (*((key, f"{key.removeprefix(f'{ends[1]}.')} of its worker") for key in theirs), *first.words)
+    return replace(first, where=where, values={**theirs, **values}, words=words, findings=tuple(findings))
+
+
+#: What the configuration of a worker of Connect has, and that of no connector.
+_WORKER: Final = "offset.storage.topic"
 
 
 def processes_of(parts: Sequence[FileFindings]) -> list[RunningProcess]:
@@ -253,6 +321,10 @@ def _with(process: RunningProcess, part: FileFindings) -> RunningProcess:
         version=process.version or part.version,
         commands=(*process.commands, *([part.command] if part.command else ())),
         cores=_cores(part.unit) or process.cores,
+        files=(*process.files, *part.files.values()),
+        published=process.published or part.published,
+        words=process.words or part.words,
+        findings=(*process.findings, *part.findings),
     )
 
 
@@ -409,8 +481,12 @@ _NAMES: Final[Mapping[str, str]] = {
 class FileReader(Reader):
     """A person who has files and the options of a review, and no inventory; ``unset`` has defaults."""
 
-    def __init__(self, unset: Mapping[str, str] | None = None) -> None:
-        self._unset = unset or {}
+    def __init__(self, unset: Mapping[str, str] | None = None, said: Iterable[str] = ()) -> None:
+        self._unset, self._said = unset or {}, frozenset(said)
+
+    def known(self, variable: str) -> bool:
+        """Return whether an option says it."""
+        return variable.rpartition(".")[2] in self._said
 
     def unset(self, key: str) -> str | None:
         """Return the component's own default."""
@@ -445,8 +521,8 @@ def inventory_of(
     ``alone`` plans the one process that there is, as it is: not as many as its host would get, and with the
     component's defaults where it sets nothing.
     """
-    reader = FileReader(unset_values(process, version, own) if alone else None)
     said = dict(machine.workload or {})
+    reader = FileReader(unset_values(process, version, own) if alone else None, said)
     variables: dict[str, Any] = {
         "host_cores": machine.cores,
         "host_memory_mib": machine.memory_mib,
@@ -565,7 +641,6 @@ def own_values(process: RunningProcess) -> dict[str, Value]:
 
 def heap_of(environment: Mapping[str, str], memory_mib: int | None = None) -> int | None:
     """Return the heap in MiB that a process is started with; None where nothing says it."""
-    heaps = (
-        maximum_heap_mib(text, memory_mib) for key, text in environment.items() if key.endswith("HEAP_OPTS")
-    )
+    held = [text for key, text in environment.items() if key.endswith(("HEAP_OPTS", "JAVA_OPTS"))]
+    heaps = (maximum_heap_mib(text, memory_mib) for text in held)
     return next((mib for mib in heaps if mib), None)

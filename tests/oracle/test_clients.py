@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import random
-import subprocess
-from pathlib import Path
-
 import pytest
 
+from kedge.review.connecting import check_connections
 from kedge.review.processes import ReviewedMachine, RunningProcess, inventory_of
-from kedge.review.reading import properties
+from kedge.review.reading import Value, properties
 from kedge.services.planning import make_plan
-from kedge.setup.paths import jar_folder
+from tests.oracle.asking import differing, texts
 
-_PROGRAM = Path(__file__).with_name("Clients.java")
-#: A client takes some tenths of a second to be made.
-_FILES = 500
+_JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p"'
+_BEGINS = {
+    "producer": "bootstrap.servers=127.0.0.1:1",
+    "consumer": "bootstrap.servers=127.0.0.1:1\ngroup.id=g",
+}
+_LOGINS = {
+    "security.protocol": ("PLAINTEXT", "SASL_PLAINTEXT"),
+    "sasl.mechanism": ("PLAIN",),
+    "sasl.jaas.config": (_JAAS, f"{_JAAS};"),
+}
 _CHOICES = {
     "producer": {
         "acks": ("all", "-1", "1", "0"),
@@ -29,6 +32,7 @@ _CHOICES = {
         "linger.ms": ("0", "5", "100000"),
         "batch.size": ("0", "16384", "1000000"),
         "compression.type": ("none", "zstd"),
+        **_LOGINS,
     },
     "consumer": {
         "session.timeout.ms": ("3000", "6000", "45000"),
@@ -38,28 +42,20 @@ _CHOICES = {
         "fetch.max.wait.ms": ("100", "500"),
         "isolation.level": ("read_committed", "read_uncommitted"),
         "group.instance.id": ("g-1",),
+        **_LOGINS,
     },
 }
-
-
-def _texts(role: str, seed: int) -> list[str]:
-    chosen = random.Random(seed)  # the same files each time
-    texts = []
-    for _ in range(_FILES):
-        keys = [key for key in _CHOICES[role] if chosen.random() < 0.4]
-        lines = [f"{key}={chosen.choice(_CHOICES[role][key])}" for key in keys]
-        begin = ["bootstrap.servers=127.0.0.1:1", *(["group.id=g"] if role == "consumer" else [])]
-        texts.append("\n".join([*begin, *lines, ""]))
-    return texts
 
 
 def _refused(role: str, version: str, text: str) -> bool:
     """Return whether a review has an error that says of the client that it would not start."""
     values = properties(text, role)
-    process = RunningProcess(role, role, values, {}, {}, {}, {})
+    # Flags are there, and none of them has a login.
+    process = RunningProcess(role, role, values, {}, {"KAFKA_OPTS": Value("-Da=b", "")}, {}, {})
     own = {key: value.text for key, value in values.items()}
     plan = make_plan(inventory_of(process, version, own, ReviewedMachine(), alone=True))
-    return any(f.severity == "error" and f.message.endswith("to start") for f in plan.findings)
+    found = [*plan.findings, *check_connections(process)]
+    return any(f.severity == "error" and f.message.endswith("to start") for f in found)
 
 
 @pytest.mark.slow
@@ -67,17 +63,7 @@ def _refused(role: str, version: str, text: str) -> bool:
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
 @pytest.mark.parametrize("role", ["producer", "consumer"])
 def test_a_client_that_kafka_refuses_has_an_error_and_no_other_has_one(role: str, version: str) -> None:
-    texts = _texts(role, seed=1)
-    given = "".join(f"{role} {base64.b64encode(text.encode()).decode()}\n" for text in texts)
-    jars = jar_folder(f"kafka-{version}") / "*"
-    done = subprocess.run(
-        ["java", "-cp", str(jars), str(_PROGRAM)], input=given, capture_output=True, text=True, check=True
+    files = texts(_BEGINS[role], _CHOICES[role], share=0.4)
+    assert (
+        differing(role, "Clients.java", f"kafka-{version}", files, lambda t: _refused(role, version, t)) == []
     )
-    said = [line for line in done.stdout.splitlines() if line.startswith(("takes", "refuses"))]
-    assert len(said) == len(texts), done.stderr[-500:]
-    wrong = [
-        f"{line}: {text}"
-        for line, text in zip(said, texts, strict=True)
-        if line.startswith("refuses") != _refused(role, version, text)
-    ]
-    assert wrong == []

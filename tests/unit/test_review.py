@@ -783,7 +783,7 @@ FLOW = f"{FLOWS}a->b.enabled=true\ntasks.max=4\n"
         ("mm2.properties", f"{FLOW}b.producer.max.in.flight.requests.per.connection=1\n", []),
         ("mm2.properties", f"{FLOW}a->b.producer.batch.size=100000\n", ["warning keys.unknown 6"]),
         ("mm2.properties", f"{FLOW}b.producer.buffer.memory=1000000\nb.producer.batch.size=1000001\n",
-         ["error clients.buffer 7", "warning mirror.producer.buffer 6"]),
+         ["error clients.buffer 7"]),
     ],
 )  # fmt: skip
 def test_what_a_component_refuses_is_found_at_its_line_with_its_own_defaults_beside_it(

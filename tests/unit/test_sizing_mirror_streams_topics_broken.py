@@ -119,7 +119,7 @@ CASES = [
         "commits early",
         _flow(consumer_settings={"enable.auto.commit": True}),
         "enable.auto.commit",
-        "take it out",
+        "take enable.auto.commit out",
     ),
     Broken("request small", _flow(producer_settings={"max.request.size": 9}), "max.request.size", "1000000"),
     Broken(

@@ -97,7 +97,7 @@ def check_producer(
             f"{prefix}transaction.timeout.ms{sheet.of(what)} is {timeout}, and brokers take "
             f"{_TRANSACTION_MOST_MS} at most unless their transaction.max.timeout.ms says otherwise: "
             "transactions are refused",
-            f"set it to {_TRANSACTION_MOST_MS} or less, or take it out",
+            f"set {prefix}transaction.timeout.ms to {_TRANSACTION_MOST_MS} or less, or take it out",
             "transaction.timeout.ms",
         )
 
@@ -228,7 +228,7 @@ def check_consumer(sheet: Sheet, what: str, prefix: str, version: str, *shared: 
             "clients.session",
             f"{of.name('session.timeout.ms')}{named} is {session}, and brokers take {bound} unless their "
             f"group.{side}.session.timeout.ms says otherwise: they refuse the member",
-            f"take it out, for the default of {of.default('session.timeout.ms')}",
+            f"take {of.name('session.timeout.ms')} out, for its default, {of.default('session.timeout.ms')}",
             "session.timeout.ms",
         )
     records, interval = of.number("max.poll.records"), of.number("max.poll.interval.ms")
@@ -281,5 +281,5 @@ def _check_heartbeat(of: _Client, named: str) -> None:
     if own and beat >= session:
         why = "where a heartbeat is no sooner, consumers refuse to start"
         of.sheet.error("clients.heartbeat", said + why, fix, *own)
-    elif own and 2 * beat > session:
+    elif own and 2 * beat > session >= _SESSION_LEAST_MS:  # a shorter one is refused, whatever the heartbeat
         of.sheet.warning("clients.heartbeat", f"{said}one that is late ends it", fix, *own)

@@ -270,7 +270,7 @@ def _check_version(sheet: Sheet, client: ClientProfile) -> None:
                     "clients.refused",
                     sheet.either(f"{role}_settings of client {client.name} hold {key}", f"{key} is set")
                     + f", which {client.library} refuses",
-                    "take it out",
+                    f"take {key} out",
                     key,
                     variable=f"{_variable(client)}.{role}_settings",
                 )

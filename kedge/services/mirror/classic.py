@@ -52,7 +52,7 @@ def _arguments(sheet: Sheet, flow: Flow) -> None:
             "mirror.streams",
             f"{sheet.name('MIRROR_NUM_STREAMS')}{sheet.of(sheet.where)} is {streams}: its streams share one "
             "producer",
-            "set it to 1 and use more processes",
+            f"set {sheet.name('MIRROR_NUM_STREAMS')} to 1 and use more processes",
             "MIRROR_NUM_STREAMS",
         )
     sheet.put(file, "MIRROR_OFFSET_COMMIT_INTERVAL_MS", "mirror.commit", commit_interval(flow))
@@ -67,6 +67,6 @@ def _arguments(sheet: Sheet, flow: Flow) -> None:
             "mirror.abort",
             f"{sheet.name('MIRROR_ABORT_ON_SEND_FAILURE')}{sheet.of(sheet.where)} is {abort}: records that "
             "fail are dropped",
-            "set it to true",
+            f"set {sheet.name('MIRROR_ABORT_ON_SEND_FAILURE')} to true",
             "MIRROR_ABORT_ON_SEND_FAILURE",
         )

@@ -63,11 +63,13 @@ def plan_consumer(sheet: Sheet, flow: Flow) -> None:
     sheet.rest_of_own(file, "mirror.own")
     check_consumer(sheet, sheet.where, "", flow.version)
     if value_of(sheet, "auto.offset.reset") == "latest":
+        by = "" if "auto.offset.reset" in flow.flow.consumer_settings else " by default"
         sheet.warning(
             "mirror.consumer.offset",
-            f"auto.offset.reset{sheet.of(sheet.where)} is latest: records of a partition without a committed "
-            "offset are skipped, those written before the first start and those of new topics and partitions",
-            "set it to earliest",
+            f"auto.offset.reset{sheet.of(sheet.where)} is latest{by}: records of a partition without a "
+            "committed offset are skipped, those written before the first start and those of new topics and "
+            "partitions",
+            "write auto.offset.reset: earliest",
             "auto.offset.reset",
         )
     if value_of(sheet, "enable.auto.commit") == "true":
@@ -78,6 +80,6 @@ def plan_consumer(sheet: Sheet, flow: Flow) -> None:
             )
             + ": records read and not yet "
             "mirrored would be lost with the process",
-            "take it out: MirrorMaker commits after its producer has flushed",
+            "take enable.auto.commit out: MirrorMaker commits after its producer has flushed",
             "enable.auto.commit",
         )

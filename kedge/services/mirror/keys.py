@@ -105,7 +105,7 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
                 where,
                 f"MirrorMaker 2 reads {key} for the producer of its offset syncs alone, and copies "
                 f"records by {place}",
-                f"write {place}",
+                f"take {key} out: {place} is there" if place in spec.settings else f"write {place}",
                 Subject(where, (key,)),
             )
         if bare == "task.max":

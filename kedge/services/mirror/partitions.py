@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import KafkaCluster
@@ -40,6 +41,9 @@ class Limits:
     target_taker: str
     target_copies: int
     source_copies: int
+
+
+_OF_TOPICS: Final = "those of its topics"
 
 
 def limits(
@@ -80,6 +84,8 @@ def limits(
     in_all = max(sum(known.values()), largest)
     written = max(in_all, sum(planned_partitions(s) for s in target.values()))
     partitions, counted = _target_partitions(flow, name, written, topics, clusters[flow.target])
+    if counted == _OF_TOPICS and not known:
+        counted = sheet.name(f"mirror_maker_flows.{name}.largest_topic_partitions")
     unknown = not flow.target_partitions and not clusters[flow.target].other_partitions
     if unknown and partitions == written and (not source or _matches_more(flow)):
         declared = f"{len(source)} declared topics match" if source else "no declared topic matches"
@@ -121,13 +127,13 @@ def _target_partitions(
     if flow.target_partitions:
         if flow.target_partitions >= written:
             return flow.target_partitions, f"mirror_maker_flows.{name}.target_partitions"
-        return written, f"those of its topics, more than mirror_maker_flows.{name}.target_partitions"
+        return written, f"{_OF_TOPICS}, more than mirror_maker_flows.{name}.target_partitions"
     of_cluster = target.other_partitions + sum(
         planned_partitions(s) for s in topics.topics.get(flow.target, {}).values()
     )
     if of_cluster > written:
         return of_cluster, f"all that the inventory knows of cluster {flow.target}"
-    return written, "those of its topics"
+    return written, _OF_TOPICS
 
 
 def matching(flow: MirrorFlow, topics: Mapping[str, tuple[Setting, ...]]) -> dict[str, tuple[Setting, ...]]:

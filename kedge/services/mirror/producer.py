@@ -213,7 +213,7 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
         )
     needed = limits.target_partitions * batch
     buffer = int_or_zero(value_of(sheet, f"{prefix}buffer.memory"))
-    if buffer < needed:
+    if buffer < needed and sheet.reader.known(f"{flow.variable}.largest_topic_partitions"):
         sheet.warning(
             "mirror.producer.buffer",
             f"buffer.memory{of} is {buffer}, and {limits.target_partitions} partitions "
@@ -264,6 +264,6 @@ def check_kept(sheet: Sheet, *prefixes: str) -> None:
                 "mirror.producer.order",
                 f"{prefix}max.in.flight.requests.per.connection{of} is {in_flight}: a batch that "
                 "is sent again comes after later ones",
-                "take it out: MirrorMaker sets 1",
+                f"take {prefix}max.in.flight.requests.per.connection out: MirrorMaker sets 1",
                 f"{prefix}max.in.flight.requests.per.connection",
             )

@@ -15,6 +15,18 @@ _IDENTITY: Final = "IdentityReplicationPolicy"
 #: Before .bootstrap.servers, what is a client's or a worker's and no cluster's name.
 _NO_CLUSTER: Final = ("source", "target", "consumer", "producer", "admin", "source.cluster", "target.cluster")
 
+#: What nobody compiles; Python does not know all that Java has.
+_OF_JAVA_TOO: Final = ("nothing to repeat", "multiple repeat", "missing )", "unbalanced", "unterminated char")
+#: What is never done with an interval below 0, and the default.
+_NEVER: Final = {
+    "refresh.topics.interval.seconds": (
+        "never looks for new topics and partitions, and copies those alone that are there as it starts",
+        "10 minutes",
+    ),
+    "sync.group.offsets.interval.seconds": ("never moves the offsets of a group", "a minute"),
+    "emit.checkpoints.interval.seconds": ("never translates the offsets of a group", "a minute"),
+}
+
 
 def check_topology(values: Mapping[str, str]) -> Iterator[Finding]:
     """Yield what is wrong with the flows that a file describes; ``values`` are all of its keys."""
@@ -53,10 +65,20 @@ def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Findi
             fix = "take the quotes out: they are a part of the pattern, and no name has them" if wanted else (
                 f"write {key} = .*")  # fmt: skip
             yield _error(f"{key} is {wanted or 'empty'}: {name} {nothing}", fix, key)
+        for one, patterns in ((key, wanted), (left_key, left_out)):
+            yield from _patterns(one, patterns, f"{name} {nothing}")
         if ".*" in re.split(r"[,\s]+", left_out):
             report = _error if kind == "topics" else _warning
             what = f"{left_key} excludes everything: {name} {nothing}"
             yield report(what, f"take {left_key} out", left_key)
+    for key, (never, default) in _NEVER.items():
+        off, value = _of(values, name, key)
+        enabled = _of(values, name, "refresh.topics.enabled")[1] != "false"
+        if value == "0" and key.startswith("refresh.topics") and enabled:
+            what = f"{off} is 0, and no period is: its connector fails, and {name} copies nothing"
+            yield _error(what, f"take {off} out, for {default}", off)
+        if value.startswith("-"):
+            yield _warning(f"{off} is {value}: {name} {never}", f"take {off} out, for {default}", off)
     yield from _offsets(values, name)
     tasks, count = _of(values, name, "tasks.max")
     if not tasks or count == "1":
@@ -66,6 +88,23 @@ def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Findi
             f"set {tasks or 'tasks.max'} to the partitions of the largest topic, or fewer",
             tasks or f"{name}.enabled",
         )
+
+
+def _patterns(key: str, text: str, nothing: str) -> Iterator[Finding]:
+    """Yield a pattern of a list that Java would not compile, or that is one of a shell."""
+    for pattern in filter(None, re.split(r"[,\s]+", text)):
+        meant = re.sub(r"(?<![.)\]\\])\*", ".*", pattern)
+        fix = f"write {key} = {text.replace(pattern, meant)}" if meant != pattern else f"correct {key}"
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            if error.msg.startswith(_OF_JAVA_TOO):
+                yield _error(f"{key} has {pattern}, which is no regular expression: its connector fails, and "
+                             f"{nothing}", fix, key)  # fmt: skip
+            continue
+        if re.search(r"[\w-]\*$", pattern):
+            what = f"{pattern[-2]}* is any number of {pattern[-2]} and nothing else"
+            yield _warning(f"{key} has {pattern}, a regular expression, in which {what}", fix, key)
 
 
 def _offsets(values: Mapping[str, str], name: str) -> Iterator[Finding]:
@@ -81,6 +120,13 @@ def _offsets(values: Mapping[str, str], name: str) -> Iterator[Finding]:
                 off,
                 sync_key,
             )
+    off, value = _of(values, name, "emit.offset-syncs.enabled")
+    of_syncs = [
+        key for key in values if key.removeprefix(f"{name}.").startswith(("offset-syncs.", "offset-syncs-"))
+    ]
+    if value == "false" and of_syncs:
+        what = f"{of_syncs[0]} is set, and {off} false: its connector fails, and {name} copies nothing"
+        yield _error(what, f"take {of_syncs[0]} out", of_syncs[0], off)
     asking = (_of(values, name, key)[0] for key in ("groups", "emit.checkpoints.enabled"))
     asked = next(filter(None, asking), "")
     if asked and not syncs:

@@ -59,8 +59,8 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
             "rest.dont_touch",
             f"{key} is {own[key]}, outside {SHORT_PAUSE_MS} to {PAUSE_MS} ms: shorter costs up to a core, "
             f"longer costs latency; the guide asks to leave it alone ({GUIDE}, Don't Touch These Settings)",
-            "take it out, so that the plan sets it; consumer.receive.buffer.bytes=-1 reads faster for less "
-            f"({MEASURED}, Reading)",
+            f"take {key}{sheet.out}; consumer.receive.buffer.bytes=-1 reads faster for less ({MEASURED}, "
+            "Reading)",
             key,
         )
     for key in sorted(own.keys() & _NO_EFFECT):
@@ -75,7 +75,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
             "rest.forced",
             "producer.enable.idempotence is true, and the proxy sets it to false: a request that is sent "
             "again may be there twice",
-            "take it out, and let readers tell a repeated record by its content",
+            "take producer.enable.idempotence out, and let readers tell a repeated record by its content",
             "producer.enable.idempotence",
         )
     variable_of_flags = next((k for k in ("KAFKAREST_JVM_PERFORMANCE_OPTS", "JAVA_OPTS") if k in own), "")
@@ -86,7 +86,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
                 "rest.gc",
                 f"{flag} is set: {found}, where G1 did 87,400 records/s with pauses of 28 to 30 ms "
                 f"({MEASURED}, Garbage collectors)",
-                "take it out, or hold the pauses and the throughput of a run against your service levels",
+                f"take {flag} out, or hold a run's pauses and throughput against your service levels",
                 variable_of_flags,
             )
     if distribution.clients and not distribution.keys.prefix:
@@ -95,7 +95,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
         sheet.warning(
             "rest.jmx",
             "JMX_PORT opens JMX to everybody who reaches the host, without authentication",
-            "take it out, or set KAFKAREST_JMX_OPTS with authentication and TLS",
+            "take JMX_PORT out, or set KAFKAREST_JMX_OPTS with authentication and TLS",
             "JMX_PORT",
         )
     _check_environment(sheet, own)

@@ -94,7 +94,7 @@ def plan_reading(sheet: Sheet, file: str, workload: RestWorkload) -> int:
         sheet.error(
             "rest.consumer.fetch_min",
             f"fetch.min.bytes is {bytes_}, and the proxy takes {_MOST_FETCH_MIN_BYTES} at most",
-            f"set it to {_MOST_FETCH_MIN_BYTES} or less",
+            f"set fetch.min.bytes to {_MOST_FETCH_MIN_BYTES} or less",
             "fetch.min.bytes",
         )
     if wanted < _FIRST_RECORD_MS and workload.consumers:

@@ -155,6 +155,7 @@ class Signs:
         images: words of which the name of its image has one.
         variables: what the variables begin with of which its image makes properties; empty where it has none.
         of_image: what follows, of those that the image reads for itself.
+        resource: the kind of the resource of which an operator makes it.
     """
 
     title: str
@@ -166,6 +167,7 @@ class Signs:
     images: tuple[str, ...] = ()
     variables: str = ""
     of_image: tuple[str, ...] = ()
+    resource: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,11 @@ def put_unit(sheet: Sheet, process: RestProcess, heap_mib: int, consumer_threads
     connections, each = process.variables.workload.connections or 0, load.connection
     needed = _DESCRIPTORS + _CONSUMER_DESCRIPTORS * load.consumers + each.descriptors * 2 * connections
     produced = f"; {each.source}" if each.source else ""
+    many = ((_CONSUMER_DESCRIPTORS, load.consumers, "consumer instances"),
+            (each.descriptors, 2 * connections, "connections"))  # fmt: skip
+    clients = [f"{one} for each of {count} {what}" for one, count, what in many if count]
+    said = f"{' and '.join([str(_DESCRIPTORS), *clients])} are {needed}" if clients else (
+        f"{_DESCRIPTORS}, and more for each client")  # fmt: skip
     least = process.variables.open_files
     basis: Basis = "estimate"
     if needed <= least:
@@ -57,9 +62,7 @@ def put_unit(sheet: Sheet, process: RestProcess, heap_mib: int, consumer_threads
         "rest.files",
         Choice(
             max(least, needed),
-            f"{_DESCRIPTORS}, {_CONSUMER_DESCRIPTORS} for each of {load.consumers} consumer instances and "
-            f"{each.descriptors} for each of {2 * connections} connections are {needed}; {least}, as the "
-            "package's unit has it, at least",
+            f"{said}; {least}, as the package's unit has it, at least",
             f"confluent-kafka-rest.service; {MEASURED}, Memory per consumer instance{produced}",
             basis,
         ),

@@ -141,7 +141,7 @@ def plan_properties(sheet: Sheet, app: App) -> tuple[int, int]:
             "streams.buffer",
             f"producer.buffer.memory is {buffer}, and {written} partitions x {batch} bytes are "
             f"{written * batch}: send() will block",
-            f"set it to {written * batch} or more, or leave it out",
+            f"set producer.buffer.memory to {written * batch} or more, or leave it out",
             "producer.buffer.memory",
         )
     kept = kept_of(spec)
@@ -246,7 +246,7 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
         sheet.warning(
             "streams.latency",
             f"commit.interval.ms is {planned}, above {wanted}: {seen}",
-            f"set it to {commit.value} or less",
+            f"set commit.interval.ms to {commit.value} or less",
             "commit.interval.ms",
         )
     batch = min(

@@ -82,7 +82,7 @@ def check_protocol(sheet: Sheet, spec: StreamsApp, cluster: KafkaCluster | None)
             sheet.either(f"{sheet.variable} hold {static[0]}", f"{static[0]} is set")
             + ", and before 4.4 a streams group refuses static members: "
             f"the application would end ({PROTOCOL})",
-            "take it out",
+            f"take {' and '.join(static)} out",
             *static,
         )
     if passed_over := sorted(key for key, bare in own.items() if bare in _IGNORED):

@@ -85,5 +85,6 @@ CONFLUENT: Final = Distribution(
             "LOG4J_LOGGERS",
             "LOG4J_ROOT_LOGLEVEL",
         ),
+        resource="KafkaRestProxy",
     ),
 )

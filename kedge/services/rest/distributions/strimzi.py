@@ -310,5 +310,6 @@ STRIMZI: Final = Distribution(
         r"io\.strimzi\.kafka\.bridge\.Application|kafka_bridge_run\.sh",
         "io.strimzi.kafka.bridge.Application",
         keys=("bridge.id", "http.consumer.enabled", "http.port", "kafka.bootstrap.servers"),
+        resource="KafkaBridge",
     ),
 )

@@ -1,0 +1,150 @@
+"""How a process reaches its brokers, and clients reach it: protocols, logins and listeners."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kedge.plan.findings import Finding, Severity, Subject
+from kedge.review.processes import PRODUCER, RunningProcess, clusters_of, own_values
+from kedge.review.reading import comes_later
+from kedge.services.rest.distributions import DISTRIBUTIONS
+
+_PROTOCOL: Final = "security.protocol"
+_MECHANISM: Final = "sasl.mechanism"
+_JAAS: Final = "sasl.jaas.config"
+_SERVICE: Final = "sasl.kerberos.service.name"
+#: The mechanism of a login module, by a word of its name.
+_MODULES: Final = {"Plain": "PLAIN", "Scram": "SCRAM-SHA-512", "OAuth": "OAUTHBEARER"}
+#: What names a configuration for all clients of a JVM.
+_FLAG: Final = "java.security.auth.login.config"
+#: What keys of clients begin with, of whichever process.
+_CLIENTS: Final = ("", "client.", "admin.", "consumer.", "producer.", "main.consumer.", "restore.consumer.",
+                   "global.consumer.")  # fmt: skip
+_LOCAL: Final = re.compile(r"localhost|127\.[\d.]+|\[::1\]")
+_LOOPBACK: Final = re.compile(rf"(?:\w+://)?(?:{_LOCAL.pattern})(?::\d+)?")
+_ANY: Final = "0.0.0.0"  # noqa: S104 - what a person may write
+
+
+def check_connections(process: RunningProcess) -> Iterator[Finding]:
+    """Yield what keeps a process from its brokers, or clients from the process."""
+    yield from _plaintext(process)
+    yield from _logins(process)
+    for key in ("listeners", "http.host", "kafka.rest.listeners"):
+        value = process.values.get(key)
+        if (
+            value
+            and process.published
+            and all(_LOOPBACK.fullmatch(one.strip()) for one in value.text.split(","))
+        ):
+            yield Finding(
+                "error",
+                "review.loopback",
+                value.place,
+                f"{key} is {value.text}, where only its own container reaches it: nothing answers at the "
+                f"published port {process.published}",
+                f"write {key}: {_LOCAL.sub(_ANY, value.text)}",
+                Subject(keys=(key,)),
+            )
+
+
+def _logins(process: RunningProcess) -> Iterator[Finding]:
+    """Yield logins that a client refuses, or that it never sends."""
+    own = own_values(process)
+    texts = {key: "" if comes_later(value.text) else value.text.strip() for key, value in own.items()}
+    flags = [value.text for key, value in process.environment.items() if key.endswith(("OPTS", "OPTIONS"))]
+    for begin in _begins(process, own):
+        wide = _wide(process, begin)
+        names = [next((name for one in wide if (name := f"{one}{key}") in own), f"{wide[0]}{key}")
+                 for key in (_PROTOCOL, _MECHANISM, _JAAS)]  # fmt: skip
+        protocol, mechanism, jaas = map(texts.get, names)
+        shown = [name.removeprefix(PRODUCER) for name in names]
+        # Of what goes to several clients, each may have more of its own.
+        apart = {key for key in own for last in (_PROTOCOL, _JAAS) if key.endswith(last)} - set(names)
+        speaks = "PLAINTEXT" if protocol is None else protocol.upper()
+        if jaas and not jaas.endswith(";") and speaks.startswith("SASL_"):
+            what = f"{shown[2]} does not end with a semicolon: its client refuses to start"
+            yield _about_login("error", what, f"end the value of {shown[2]} with ;", names[2])
+        service = "serviceName" in (jaas or "") or any(key.endswith(_SERVICE) for key in own)
+        if jaas and speaks.startswith("SASL_") and mechanism in (None, "GSSAPI") and not (service or apart):
+            meant = next(
+                (one for word, one in _MODULES.items() if word in jaas), "the one of its login module"
+            )
+            said = "is GSSAPI" if mechanism else "is not set, and GSSAPI by default"
+            what = f"{shown[1]} {said}, and no {_SERVICE} is: its client refuses to start"
+            yield _about_login("error", what, f"write {shown[1]}={meant}", names[1 if mechanism else 2])
+        unused = next((at for at in (2, 1) if names[at] in own), None)
+        if speaks in ("PLAINTEXT", "SSL") and unused and not (protocol is None and apart):
+            by = " by default" if protocol is None else ""
+            yield _about_login(
+                "warning",
+                f"{shown[unused]} is set, and {shown[0]} is {speaks}{by}: no login is sent",
+                f"write {shown[0]}=SASL_{speaks}, or take {shown[unused]} out",
+                names[unused if protocol is None else 0],
+            )
+        named = any(_FLAG in text for text in flags) or mechanism in ("", "OAUTHBEARER")
+        if speaks.startswith("SASL_") and jaas is None and not named and not apart:
+            unless = "" if flags else f", unless a flag -D{_FLAG} names a file with it"
+            what = f"{shown[0]} is {speaks}, and {shown[2]} is not set: its client refuses to start{unless}"
+            yield _about_login(
+                "error" if flags else "warning", what, f"write {shown[2]}, with the login", names[0]
+            )
+
+
+def _begins(process: RunningProcess, own: Mapping[str, object]) -> list[str]:
+    """Return what keys of logins begin with, of clients; of MirrorMaker 2, those of each cluster."""
+    found = [key.removesuffix(last) for last in (_PROTOCOL, _MECHANISM, _JAAS) for key in own
+             if key.endswith(last)]  # fmt: skip
+    found += [f"{end}." for end in (clusters_of(process) if process.kind == "mm2" else ())]
+    return [begin for begin in dict.fromkeys(found) if _wide(process, begin)]
+
+
+def _wide(process: RunningProcess, begin: str) -> tuple[str, ...]:
+    """Return what keys may begin with that go to a client, its own first; nothing where it is no client's."""
+    proxy = DISTRIBUTIONS.get(process.kind)
+    if proxy:
+        prefix = proxy.keys.prefix
+        shared = tuple(f"{prefix}{one}" for one in proxy.keys.shared if prefix or one)
+        clients = {f"{prefix}{one}" for one in _CLIENTS if prefix or one} | set(shared)
+    elif process.kind == "mm2":
+        end = next((f"{end}." for end in clusters_of(process) if begin.startswith(f"{end}.")), None)
+        shared = (end or "", "")
+        clients = {f"{end}{one}" for one in _CLIENTS} if end else set()
+    elif begin.startswith(PRODUCER):
+        shared, clients = (), {PRODUCER}
+    else:
+        shared, clients = ("",), set(_CLIENTS)
+    return tuple(dict.fromkeys((begin, *shared))) if begin in clients else ()
+
+
+def _about_login(severity: Severity, message: str, fix: str, key: str) -> Finding:
+    return Finding(severity, "review.login", "", message, fix, Subject(keys=(key,)))
+
+
+#: Ports at which a managed cluster speaks TLS, and takes nothing else: what of a name says so.
+_ENCRYPTED: Final = re.compile(
+    r"\.amazonaws\.com:(9094|9096|9098|919[468])\b|\.confluent\.cloud:9092\b|\.servicebus\.windows\.net:9093\b"
+)
+
+
+def _plaintext(process: RunningProcess) -> Iterator[Finding]:
+    """Yield brokers of a managed cluster that speak TLS, where no protocol is set."""
+    own = own_values(process)
+    if any(key.endswith("security.protocol") for key in own):
+        return
+    for key, value in own.items():
+        if key.endswith("bootstrap.servers") and (port := _ENCRYPTED.search(value.text)):
+            place = f"{key.removesuffix('bootstrap.servers').rpartition(':')[2]}security.protocol"
+            proxy = DISTRIBUTIONS.get(process.kind)
+            place = f"{proxy.keys.shared[0]}{place}" if proxy and not proxy.keys.prefix else place
+            said = "SSL" if port[1] in ("9094", "9194") else "SASL_SSL"
+            yield Finding(
+                "error",
+                "review.tls",
+                value.place,
+                f"{key} names brokers at a port that speaks TLS, and security.protocol is not set: its "
+                "clients speak plain text, and reach none",
+                f"write {place}={said}, with the login that the cluster asks for",
+                Subject(keys=(key,)),
+            )

@@ -1,0 +1,203 @@
+"""Reads resources of operators and connectors of MirrorMaker 2 as the configuration that becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kedge.review.containers import ELSEWHERE, limits_of, text_of_value
+from kedge.review.reading import Value
+
+#: What an operator fills in.
+_FILLED: Final = ELSEWHERE % "the operator"
+_CONNECTOR: Final = "org.apache.kafka.connect.mirror.Mirror"
+_CLASS: Final = "connector.class"
+#: What keys begin with that one of the three connectors reads alone.
+_OF: Final = {
+    "Source": ("config.propert", "offset.lag.max", "refresh.topics.", "sync.topic."),
+    "Checkpoint": ("checkpoints.", "emit.checkpoints.", "group.filter.", "groups", "refresh.groups.",
+                   "sync.group."),
+    "Heartbeat": ("emit.heartbeats.", "heartbeats.topic."),
+}  # fmt: skip
+#: Of a KafkaMirrorMaker2, under a mirror.
+_OF_MIRROR: Final = {
+    "topicsPattern": "topics",
+    "topicsExcludePattern": "topics.exclude",
+    "groupsPattern": "groups",
+    "groupsExcludePattern": "groups.exclude",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What a resource, or a connector, configures, as parts of files have it.
+
+    Attributes:
+        kind: mm2, or the kind of the resource of a REST proxy.
+        flags: of its JVM.
+        words: its own names for keys, by what keys begin with.
+        part: of a connector, which of the three it is.
+    """
+
+    kind: str
+    where: str
+    values: Mapping[str, Value]
+    flags: str = ""
+    limits: Mapping[str, Value] = field(default_factory=dict)
+    image: str = ""
+    words: tuple[tuple[str, str], ...] = ()
+    part: str = ""
+
+
+def resources(documents: list[Any], name: str) -> Iterator[Resource]:
+    """Yield what the documents of a file configure: resources of Strimzi and of Confluent, and connectors."""
+    for one in documents:
+        if not isinstance(one, Mapping):
+            continue
+        spec, kind = _map(one, "spec"), one.get("kind")
+        where = f"{name}, {_map(one, 'metadata').get('name') or one.get('name') or kind}"
+        if kind == "KafkaBridge":
+            yield _bridge(spec, name, where)
+        elif kind == "KafkaMirrorMaker2":
+            yield _mirror(spec, name, where)
+        elif kind == "KafkaRestProxy":
+            yield _rest_proxy(spec, name, where)
+        elif kind == "KafkaConnector":
+            values = _values(_map(spec, "config"), name, where)
+            values |= _named(spec, {"class": _CLASS, "tasksMax": "tasks.max"}, name, where)
+            yield from connector(values, where)
+        elif kind is None:
+            # One connector, as Connect takes or shows it, or several with all that Connect says of them.
+            for each in [one] if {"config", _CLASS} & one.keys() else one.values():
+                of = _map(each, "info") or each if isinstance(each, Mapping) else {}
+                yield from connector(_values(_map(of, "config") or of, name, where), where)
+
+
+def connector(values: Mapping[str, Value], where: str) -> Iterator[Resource]:
+    """Yield what a connector of MirrorMaker 2 is in dedicated mode; nothing of another connector."""
+    of = values[_CLASS].text if _CLASS in values else ""
+    if not of.startswith(_CONNECTOR):
+        return
+    source, target = (values[key].text if key in values else end for end, key in (
+        ("source", "source.cluster.alias"), ("target", "target.cluster.alias")))  # fmt: skip
+    flow = f"{source}->{target}"
+    found = {"clusters": Value(f"{source}, {target}", where), f"{flow}.enabled": Value("true", where)}
+    begins = {"source.cluster.": f"{source}.", "target.cluster.": f"{target}.", "source.consumer.":
+              f"{source}.consumer.", "consumer.": f"{source}.consumer."}  # fmt: skip
+    for key, value in values.items():
+        if key not in ("name", _CLASS, "source.cluster.alias", "target.cluster.alias"):
+            begin = next((one for one in begins if key.startswith(one)), "")
+            found[f"{begins.get(begin, f'{flow}.')}{key.removeprefix(begin)}"] = value
+    words = (
+        (f"{flow}.", ""),
+        (f"{target}.producer.", "producer.override."),
+        (f"{source}.consumer.", "source.consumer."),
+        (f"{source}.", "source.cluster."),
+        (f"{target}.", "target.cluster."),
+    )
+    part = of.removeprefix(_CONNECTOR).removesuffix("Connector")
+    yield Resource("mm2", where, found, words=words, part=part)
+
+
+def connector_of(key: str) -> str:
+    """Return which of the three connectors reads a key alone; empty where several do."""
+    return next((part for part, begins in _OF.items() if key.startswith(begins)), "")
+
+
+def _bridge(spec: Mapping[str, Any], name: str, where: str) -> Resource:
+    values = _named(spec, {"bootstrapServers": "kafka.bootstrap.servers"}, name, where)
+    values |= _named(_map(spec, "http"), {"port": "http.port"}, name, where)
+    values |= _login(spec, "kafka.", name, where)
+    words = []
+    for part, client in (("producer", "producer"), ("consumer", "consumer"), ("adminClient", "admin")):
+        values |= _values(_map(_map(spec, part), "config"), name, where, f"kafka.{client}.")
+        words.append((f"kafka.{client}.", f"{part}.config: "))
+    flags, limits = _flags(spec), limits_of(spec, where)
+    return Resource("KafkaBridge", where, values, flags, limits, str(spec.get("image", "")), tuple(words))
+
+
+def _rest_proxy(spec: Mapping[str, Any], name: str, where: str) -> Resource:
+    overrides = _map(spec, "configOverrides")
+    values = {key: Value(_FILLED, where) for key in ("bootstrap.servers", "listeners")}
+    kafka = _map(_map(spec, "dependencies"), "kafka")
+    values |= _named(kafka, {"bootstrapEndpoint": "bootstrap.servers"}, name, where)
+    for one in overrides.get("server") or ():
+        key, _, value = str(one).partition("=")
+        values[key.strip()] = Value(value.strip(), _place(one, name, where))
+    flags = " ".join(map(str, overrides.get("jvm") or ()))
+    image = str(_map(spec, "image").get("application", ""))
+    limits = limits_of(_map(spec, "podTemplate"), where)
+    return Resource("KafkaRestProxy", where, values, flags, limits, image)
+
+
+def _mirror(spec: Mapping[str, Any], name: str, where: str) -> Resource:
+    listed = [one for one in spec.get("clusters") or () if isinstance(one, Mapping)]
+    mirrors = [one for one in spec.get("mirrors") or () if isinstance(one, Mapping)]
+    target = _map(spec, "target")
+    listed += [one for one in (target, *(_map(mirror, "source") for mirror in mirrors)) if one]
+    ends = {str(one.get("alias")): one for one in listed}
+    values: dict[str, Value] = {"clusters": Value(", ".join(ends), where)}
+    for alias, one in ends.items():
+        values |= _named(one, {"bootstrapServers": f"{alias}.bootstrap.servers"}, name, where)
+        values |= _login(one, f"{alias}.", name, where)
+        values |= _values(_map(one, "config"), name, where, f"{alias}.")
+    words: list[tuple[str, str]] = []
+    for mirror in mirrors:
+        begin = mirror.get("sourceCluster") or _map(mirror, "source").get("alias")
+        flow = f"{begin}->{mirror.get('targetCluster') or target.get('alias')}"
+        values[f"{flow}.enabled"] = Value("true", where)
+        values |= _named(mirror, {own: f"{flow}.{key}" for own, key in _OF_MIRROR.items()}, name, where)
+        for part in ("heartbeat", "checkpoint", "source"):
+            of = _map(mirror, f"{part}Connector")
+            values |= _values(_map(of, "config"), name, where, f"{flow}.")
+            if part == "source":
+                values |= _named(of, {"tasksMax": f"{flow}.tasks.max"}, name, where)
+        words += [(f"{flow}.{key}", own) for own, key in {**_OF_MIRROR, "tasksMax": "tasks.max"}.items()]
+        words.append((f"{flow}.", ""))
+    image = f":{spec['version']}" if "version" in spec else ""
+    words.append(("tasks.max", "tasksMax"))
+    return Resource("mm2", where, values, _flags(spec), limits_of(spec, where), image, tuple(words))
+
+
+def _login(node: Mapping[str, Any], begin: str, name: str, where: str) -> dict[str, Value]:
+    """Return the protocol of a cluster, whose login an operator fills in."""
+    asked = node.get("authentication")
+    sasl = isinstance(asked, Mapping) and asked.get("type") != "tls"
+    tls = node.get("tls") is not None
+    if not sasl and not tls:
+        return {}
+    protocol = f"{'SASL_' * sasl}{'SSL' if tls else 'PLAINTEXT'}"
+    found = {f"{begin}security.protocol": Value(protocol, where)}
+    return found | ({f"{begin}sasl.jaas.config": Value(_FILLED, where)} if sasl else {})
+
+
+def _flags(spec: Mapping[str, Any]) -> str:
+    """Return the flags of ``jvmOptions``."""
+    options = _map(spec, "jvmOptions")
+    found = [f"{key}{value}" for key, value in options.items() if key in ("-Xms", "-Xmx")]
+    for key, value in _map(options, "-XX").items():
+        on = {"true": f"+{key}", "false": f"-{key}"}.get(text_of_value(value), f"{key}={value}")
+        found.append(f"-XX:{on}")
+    return " ".join(found)
+
+
+def _map(node: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = node.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _named(node: Mapping[str, Any], keys: Mapping[str, str], name: str, where: str) -> dict[str, Value]:
+    """Return those of the fields that are there, under the keys that they stand for."""
+    there = {keys[key]: (key, value) for key, value in node.items() if key in keys}
+    return {to: Value(text_of_value(value), _place(key, name, where)) for to, (key, value) in there.items()}
+
+
+def _values(node: Mapping[str, Any], name: str, where: str, begin: str = "") -> dict[str, Value]:
+    plain = {key: value for key, value in node.items() if not isinstance(value, Mapping | list)}
+    return {f"{begin}{k}": Value(text_of_value(v), _place(k, name, where)) for k, v in plain.items()}
+
+
+def _place(word: Any, name: str, where: str) -> str:
+    line = getattr(word, "line", 0)
+    return f"{name}:{line}" if line else where

@@ -1,0 +1,128 @@
+"""How a reviewed process reaches its brokers, clients reach it, and where its configuration lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kedge.review.command import review
+
+JAAS = 'o.PlainLoginModule required username="u" password="p"'
+PRODUCES = "bootstrap.servers=k:9092\nkey.serializer=o.S\n"
+PROXY = "id=r\nlisteners=http://0.0.0.0:8082\nbootstrap.servers=k:9092,l:9092\n"
+FLOW = (
+    "clusters=a,b\na.bootstrap.servers=a:9092\nb.bootstrap.servers=b:9092\na->b.enabled=true\ntasks.max=4\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for nothing: each question costs a plan."""
+    monkeypatch.setattr("kedge.review.judging._asks", lambda *_: ())
+
+
+def said(folder: Path, rule: str, **files: str) -> Iterator[str]:
+    """Yield the findings of a rule about these files, two underscores in whose names are a dot."""
+    paths = [folder / name.replace("__", ".") for name in files]
+    for path, text in zip(paths, files.values(), strict=True):
+        path.write_text(text)
+    for judgement in review(paths)[0]:
+        for f in judgement.findings:
+            if f.rule == rule:
+                yield f"{f.severity} {f.where.rpartition(':')[2]}: {f.message}; {f.fix}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("producer", f"{PRODUCES}security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n",
+         "warning 3: security.protocol is SASL_SSL, and sasl.jaas.config is not set: its client refuses to start, "
+         "unless a flag -Djava.security.auth.login.config names a file with it; write sasl.jaas.config, with the login"),
+        ("producer", f"{PRODUCES}security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={JAAS}\n",
+         "error 5: sasl.jaas.config does not end with a semicolon: its client refuses to start; "
+         "end the value of sasl.jaas.config with ;"),
+        ("producer", f"{PRODUCES}sasl.mechanism=PLAIN\nsasl.jaas.config={JAAS};\n",
+         "warning 4: sasl.jaas.config is set, and security.protocol is PLAINTEXT by default: no login is sent; "
+         "write security.protocol=SASL_PLAINTEXT, or take sasl.jaas.config out"),
+        ("producer", f"{PRODUCES}security.protocol=SSL\nsasl.mechanism=PLAIN\n",
+         "warning 3: sasl.mechanism is set, and security.protocol is SSL: no login is sent; "
+         "write security.protocol=SASL_SSL, or take sasl.mechanism out"),
+        ("producer", f"{PRODUCES}security.protocol=SASL_SSL\nsasl.jaas.config={JAAS};\n",
+         "error 4: sasl.mechanism is not set, and GSSAPI by default, and no sasl.kerberos.service.name is: its client "
+         "refuses to start; write sasl.mechanism=PLAIN"),
+        ("producer", f"{PRODUCES}security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={JAAS};\n", None),
+        ("producer", f"{PRODUCES}security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config=${{J}}\n", None),
+        ("kafka-rest", f"{PROXY}client.security.protocol=SASL_SSL\nclient.sasl.mechanism=PLAIN\nproducer.sasl.jaas.config={JAAS};\n"
+         f"consumer.sasl.jaas.config={JAAS};\nadmin.sasl.jaas.config={JAAS};\n", None),
+        ("kafka-rest", f"{PROXY}client.security.protocol=SASL_SSL\nclient.sasl.mechanism=PLAIN\n"
+         f"client.sasl.jaas.config={JAAS}\n",
+         "error 6: client.sasl.jaas.config does not end with a semicolon: its client refuses to start; "
+         "end the value of client.sasl.jaas.config with ;"),
+        ("mm2", f"{FLOW}security.protocol=SASL_SSL\na.sasl.mechanism=PLAIN\na.sasl.jaas.config={JAAS};\n"
+         f"b.sasl.mechanism=PLAIN\nb.sasl.jaas.config={JAAS};\n", None),
+        ("mm2", f"{FLOW}a.security.protocol=SASL_SSL\na.sasl.mechanism=PLAIN\n",
+         "warning 6: a.security.protocol is SASL_SSL, and a.sasl.jaas.config is not set: its client refuses to "
+         "start, unless a flag -Djava.security.auth.login.config names a file with it; "
+         "write a.sasl.jaas.config, with the login"),
+    ],
+)  # fmt: skip
+def test_a_login_that_is_refused_or_never_sent_is_found(
+    tmp_path: Path, name: str, text: str, found: str | None
+) -> None:
+    assert list(said(tmp_path, "review.login", **{f"{name}__properties": text})) == ([found] if found else [])
+
+
+COMPOSE = """
+services:
+  rest:
+    image: confluentinc/cp-kafka-rest:7.9.1
+    {}
+    environment:
+      KAFKA_REST_BOOTSTRAP_SERVERS: k:9092
+      KAFKA_REST_LISTENERS: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ports", "listeners", "found"),
+    [
+        ('ports: ["18082:8082"]', "http://localhost:8082", True),
+        ("ports: [{target: 8082, published: 18082}]", "http://127.0.0.1:8082", True),
+        ('ports: ["18082:8082"]', "http://0.0.0.0:8082", False),
+        ('ports: ["18082:8082"]', "http://localhost:8081,http://rest:8082", False),
+        ("mem_limit: 2g", "http://localhost:8082", False),
+        ('{ports: ["18082:8082"], network_mode: host}'[1:-1].replace(", ", "\n    "), "http://localhost:8082", False),
+    ],
+)  # fmt: skip
+def test_a_published_port_behind_a_loopback_listener_is_found(
+    tmp_path: Path, ports: str, listeners: str, *, found: bool
+) -> None:
+    told = list(said(tmp_path, "review.loopback", c__yml=COMPOSE.format(ports, listeners)))
+    assert len(told) == found
+    assert all("published port 18082; write listeners: http://0.0.0.0:8082" in one for one in told)
+
+
+MIRROR = """
+services:
+  mirror:
+    image: example/kafka:4.3.1
+    command: /opt/kafka/bin/connect-mirror-maker.sh /etc/mm/mm2.properties
+    environment: {A: b}
+    volumes: ["./conf/east.properties:/etc/mm/mm2.properties:ro"]
+"""
+
+
+def test_a_mounted_configuration_is_asked_for_and_read_when_it_is_given(tmp_path: Path) -> None:
+    compose, flow = tmp_path / "c.yml", tmp_path / "east.properties"
+    compose.write_text(MIRROR)
+    flow.write_text(FLOW.replace("tasks.max=4", "tasks.max=1"))
+    (alone,), others = review([compose])
+    assert [other.partition(", ")[2] for other in others] == [
+        "mirror: its configuration east.properties; add that file"
+    ]
+    assert (alone.findings, alone.rows) == ((), ())
+    (both,), others = review([compose, flow])
+    assert (others, len(both.findings)) == ([], 1)
+    assert "tasks.max is 1" in both.findings[0].message

@@ -1,0 +1,91 @@
+"""What a review says of mirrors: patterns, intervals, where they begin, and numbers that nobody gave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kedge.plan.findings import Finding
+from kedge.review.command import review
+from kedge.review.judging import Judgement
+
+FLOW = (
+    "clusters=a,b\na.bootstrap.servers=a:9092\nb.bootstrap.servers=b:9092\na->b.enabled=true\ntasks.max=4\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for nothing: each question costs a plan."""
+    monkeypatch.setattr("kedge.review.judging._asks", lambda *_: ())
+
+
+def judged(folder: Path, workload: tuple[str, ...] = (), **files: str) -> Judgement:
+    """Return the review of one process in these files."""
+    paths = [folder / f"{name}.properties" for name in files]
+    for path, text in zip(paths, files.values(), strict=True):
+        path.write_text(text)
+    (judgement,), _ = review(paths, workload=workload)
+    return judgement
+
+
+def wrong(judgement: Judgement) -> list[Finding]:
+    return [f for f in judgement.findings if f.severity != "note"]
+
+
+@pytest.mark.parametrize(
+    ("line", "severity", "fix"),
+    [
+        ("topics=*", "error", "write topics = .*"),
+        ("a->b.topics=orders,*", "error", "write a->b.topics = orders,.*"),
+        ("groups.exclude=[a", "error", "correct groups.exclude"),
+        ("topics=orders-*", "warning", "write topics = orders-.*"),
+        ("refresh.topics.interval.seconds=-1", "warning",
+         "take refresh.topics.interval.seconds out, for 10 minutes"),
+        ("refresh.topics.interval.seconds=0", "error", "take refresh.topics.interval.seconds out, for 10 minutes"),
+        ("topics=orders.*,(?<a>x)\\\\p{Alpha}", None, ""),
+        ("refresh.topics.interval.seconds=30", None, ""),
+        ("offset-syncs.topic.location=target\nemit.offset-syncs.enabled=false", "error",
+         "take offset-syncs.topic.location out"),
+    ],
+)  # fmt: skip
+def test_what_no_connector_compiles_or_looks_for_is_found(
+    tmp_path: Path, line: str, severity: str | None, fix: str
+) -> None:
+    found = wrong(judged(tmp_path, mm2=f"{FLOW}{line}\n"))
+    assert [(f.severity, f.fix, f.where.rpartition(":")[2]) for f in found] == (
+        [(severity, fix, "6")] if severity else []
+    )
+
+
+def test_one_line_with_one_fix_is_one_finding(tmp_path: Path) -> None:
+    (file := tmp_path / "mm2.properties").write_text(f"{FLOW}b->a.enabled=true\ntopics=*\n")
+    found = [f for judgement in review([file])[0] for f in wrong(judgement)]
+    assert [f.where.rpartition(":")[2] for f in found] == ["7"]
+
+
+@pytest.mark.parametrize(
+    ("reset", "said"), [("auto.offset.reset=latest\n", "is latest: "), ("", "is latest by default: ")]
+)
+def test_a_classic_mirror_that_begins_at_the_end_is_found(tmp_path: Path, reset: str, said: str) -> None:
+    consumer = f"bootstrap.servers=a:9092\ngroup.id=m\n{reset}"
+    found = wrong(judged(tmp_path, consumer=consumer, producer="bootstrap.servers=b:9092\nacks=all\n"))
+    assert [f.fix for f in found if said in f.message] == ["write auto.offset.reset: earliest"]
+
+
+def test_a_buffer_is_not_held_against_partitions_that_nobody_said(tmp_path: Path) -> None:
+    text = f"{FLOW}b.producer.buffer.memory=40000000\nb.producer.batch.size=10000000\n"
+    unsaid = judged(tmp_path, mm2=text)
+    assert not [f for f in wrong(unsaid) if f.rule == "mirror.producer.buffer"]
+    (row,) = [row for row in unsaid.rows if row.key == "b.producer.buffer.memory"]
+    assert "12 partitions of the target (--workload largest_topic_partitions)" in row.because
+    said = judged(tmp_path, ("largest_topic_partitions=12",), mm2=text)
+    assert [f.where.rpartition(":")[2] for f in wrong(said) if f.rule == "mirror.producer.buffer"] == ["6"]
+
+
+def test_a_session_that_brokers_refuse_is_said_once(tmp_path: Path) -> None:
+    text = "bootstrap.servers=k:9092\ngroup.id=g\nkey.deserializer=o.D\nsession.timeout.ms=4000\n"
+    assert [f.fix for f in wrong(judged(tmp_path, consumer=text))] == [
+        "take session.timeout.ms out, for its default, 45000"
+    ]

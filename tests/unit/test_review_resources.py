@@ -1,0 +1,184 @@
+"""Resources of operators, connectors, charts and ConfigMaps are read as what becomes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kedge.review.command import review
+
+BRIDGE = """
+kind: KafkaBridge
+metadata: {name: edge}
+spec:
+  image: quay.io/strimzi/kafka-bridge:0.33.1
+  bootstrapServers: k:9093
+  tls: {trustedCertificates: []}
+  authentication: {type: scram-sha-512, username: u}
+  http: {port: 8080}
+  jvmOptions: {"-Xmx": 900m}
+  resources: {limits: {memory: 800Mi}}
+  producer:
+    config:
+      acks: 1
+  consumer:
+    config: {fetch.minimum.bytes: 5}
+"""
+PROXY = """
+kind: KafkaRestProxy
+metadata: {name: rest}
+spec:
+  image: {application: "confluentinc/cp-kafka-rest:7.9.1"}
+  configOverrides:
+    server:
+      - producer.compress.type=lz4
+    jvm: [-Xmx512m]
+"""
+MIRROR = """
+kind: KafkaMirrorMaker2
+metadata: {name: copy}
+spec:
+  version: 4.3.1
+  clusters:
+    - {alias: a, bootstrapServers: "a:9092"}
+    - alias: b
+      bootstrapServers: b:9092
+      config:
+        producer.acks: 1
+  mirrors:
+    - sourceCluster: a
+      targetCluster: b
+      sourceConnector: {config: {replication.factor: 3}}
+      topicsPattern: "*"
+"""
+NEWER = """
+kind: KafkaMirrorMaker2
+metadata: {name: copy}
+spec:
+  target: {alias: b, bootstrapServers: "b:9092", config: {}}
+  mirrors:
+    - source: {alias: a, bootstrapServers: "a:9092"}
+      sourceConnector:
+        tasksMax: 1
+"""
+CONNECTOR = """
+kind: KafkaConnector
+metadata: {name: source}
+spec:
+  class: org.apache.kafka.connect.mirror.MirrorSourceConnector
+  tasksMax: 1
+  config:
+    source.cluster.alias: a
+    target.cluster.alias: b
+    source.cluster.bootstrap.servers: a:9092
+    target.cluster.bootstrap.servers: b:9092
+    topics: .*
+    key.converter: org.apache.kafka.connect.json.JsonConverter
+    producer.max.request.size: 2000000
+    sync.group.offsets.enabled: true
+"""
+JSON = """{"name": "m", "config": {
+  "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector", "tasks.max": "4",
+  "source.cluster.alias": "a", "target.cluster.alias": "b", "source.cluster.bootstrap.servers": "a:9092",
+  "target.cluster.bootstrap.servers": "b:9092", "topics": "*"}}
+"""
+CHECKPOINT = JSON.replace("MirrorSource", "MirrorCheckpoint").replace(
+    '"topics": "*"', '"refresh.topics.enabled": "true"'
+)
+WORKER = "group.id=c\noffset.storage.topic=o\nvalue.converter=o.JsonConverter\nproducer.acks=1\n"
+CHART = """
+image: {repository: confluentinc/cp-kafka-rest, tag: 7.9.1}
+configurationOverrides:
+  producer.compress.type: lz4
+extraEnv:
+  - {name: KAFKA_REST_ACKS, value: "1"}
+resources: {limits: {memory: 300Mi}}
+heapOptions: -Xmx512M
+"""
+MAPPED = """
+kind: ConfigMap
+metadata: {name: conf}
+data:
+  log4j.properties: |
+    log4j.rootLogger=INFO
+  flow.properties: |
+    clusters=a,b
+    a.bootstrap.servers=a:9092
+    b.bootstrap.servers=b:9092
+    a->b.topics=x
+---
+kind: Pod
+spec:
+  containers:
+    - {name: mm, image: "x/kafka:4.3.1", command: [connect-mirror-maker.sh, /conf/flow.properties]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for nothing: each question costs a plan."""
+    monkeypatch.setattr("kedge.review.judging._asks", lambda *_: ())
+
+
+@pytest.mark.parametrize(
+    ("files", "version", "found"),
+    [
+        ({"b.yaml": BRIDGE}, "0.33.1", [
+            "14 write producer.config: acks: all, or allow loss",
+            "16 did you mean consumer.config: fetch.min.bytes?",
+            "edge set MemoryMax to"]),
+        ({"r.yaml": PROXY}, "7.9.1", ["8 did you mean producer.compression.type?"]),
+        ({"m.yaml": MIRROR}, "4.3.1", [
+            "11 take b.producer.acks out: MirrorMaker sets all",
+            "16 write topicsPattern = .*",
+            "copy set tasksMax to the partitions of the largest topic, or fewer"]),
+        ({"m.yaml": NEWER}, "4.3.1", ["9 set tasksMax to the partitions of the largest topic, or fewer"]),
+        ({"c.yaml": CONNECTOR}, "4.3.1", [
+            "6 set tasks.max to the partitions of the largest topic, or fewer",
+            "13 write key.converter = org.apache.kafka.connect.converters.ByteArrayConverter for the connector",
+            "14 write producer.override.max.request.size",
+            "15 write sync.group.offsets.enabled for MirrorCheckpointConnector"]),
+        ({"s.json": JSON}, "4.3.1", ["4 write topics = .*"]),
+        ({"s.json": JSON, "c.json": CHECKPOINT, "connect.properties": WORKER}, "4.3.1", [
+            "3 write value.converter = org.apache.kafka.connect.converters.ByteArrayConverter for the connector",
+            "4 take producer.acks of its worker out: MirrorMaker sets all",
+            "4 write refresh.topics.enabled for MirrorSourceConnector",
+            "4 write topics = .*"]),
+        ({"values.yaml": CHART}, "7.9.1", [
+            "4 did you mean producer.compression.type?",
+            "6 write producer.acks",
+            "values set MemoryMax to"]),
+        ({"k.yaml": MAPPED}, "4.3.1", ["4 write a->b.enabled = true"]),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, dict) else "",
+)  # fmt: skip
+def test_a_resource_is_read_and_its_findings_stand_at_its_lines_in_its_words(
+    tmp_path: Path, files: dict[str, str], version: str, found: list[str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (judgement,), others = review([tmp_path / name for name in files])
+    assert (judgement.version, [other for other in others if "container" not in other]) == (version, [])
+    told = sorted(
+        f"{f.where.rpartition(':')[2].rpartition(' ')[2]} {f.fix}"
+        for f in judgement.findings
+        if f.severity != "note"
+    )
+    assert len(told) == len(found), told
+    assert all(one.startswith(begin) for one, begin in zip(told, sorted(found), strict=True)), told
+
+
+def test_a_connector_that_copies_nothing_alone_asks_for_the_one_that_does(tmp_path: Path) -> None:
+    (file := tmp_path / "c.json").write_text(CHECKPOINT)
+    judgements, others = review([file])
+    assert (judgements, [other.partition(": ")[2] for other in others]) == (
+        [],
+        ["one connector of a, b; add its MirrorSourceConnector"],
+    )
+
+
+def test_a_login_that_an_operator_fills_in_is_not_missed(tmp_path: Path) -> None:
+    (file := tmp_path / "b.yaml").write_text(BRIDGE)
+    (judgement,), _ = review([file])
+    assert not [f for f in judgement.findings if f.rule in ("review.login", "review.missing")]
