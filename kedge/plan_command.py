@@ -125,6 +125,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         parser.error("--basis goes with neither --diff nor --format: JSON and HTML have every basis")
     if options.against and (options.basis or options.diff or options.format == "html"):
         parser.error("--against goes with neither --format html nor --basis nor --diff")
+    if (options.all or options.host) and (
+        options.format != "text" or options.basis or options.diff or options.against
+    ):
+        parser.error("--all and --host go with neither --format nor --basis nor --diff nor --against")
     if options.exit_code and not options.against:
         parser.error("--exit-code goes with --against: without it there is nothing that could have changed")
     return options

@@ -43,13 +43,20 @@ def shipped(unit: str, instance: Mapping[str, Any]) -> dict[str, Any]:
     return kedge_release.with_rows(kedge_release.filled(whole, secrets), secrets, KEY)
 
 
-def compared(folder: Path, *, rows: bool) -> Compare:
-    """Return how a host compares, whose release has its rows or, as one of Kedge 0.1, has none."""
+def compared(folder: Path, *, rows: bool, edited: tuple[str, str, str] | None = None) -> Compare:
+    """Return how a host compares, whose release has its rows or, as one of Kedge 0.1, has none.
+
+    ``edited`` is what somebody did to it on the host: a file, a text of it, and what stands there now.
+    """
 
     def compare(unit: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
         old, new = shipped(unit, was), shipped(unit, now)
         release = folder / kedge_release.release_id(old, KEY)
         kedge_release.write_release(release, old if rows else old | {"rows": ""}, os.getgid())
+        if edited:
+            file, text, by = edited
+            assert text in (release / file).read_text()
+            (release / file).write_text((release / file).read_text().replace(text, by))
         name = kedge_release.release_id(new, KEY)
         had = releases.text_of(release, releases.ROWS)
         state = {

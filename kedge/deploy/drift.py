@@ -137,7 +137,9 @@ def text_lines(before: str, after: str) -> list[str]:
     old, new = (text.splitlines() for text in texts)
     # A key of a rendered file says what it is without the lines around it.
     both = difflib.unified_diff(old, new, n=0 if rendered else 1, lineterm="")
-    return [line for line in both if not line.startswith(("---", "+++", "@@"))]
+    differing = [line for line in both if not line.startswith(("---", "+++", "@@"))]
+    hidden = before.splitlines() != after.splitlines() and not rendered
+    return differing or ["-***", "+***"] * hidden
 
 
 def _signed(was: str | None, now: str | None) -> Iterator[tuple[str, str]]:

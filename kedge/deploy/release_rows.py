@@ -95,12 +95,14 @@ def of_release(
     """Return the rows of the active release of an instance and of the planned one; none where all are equal.
 
     ``state`` is what its host says of it. ``texts`` are its files that differ, by path, before and after:
-    the rows are read out of them where the active release has none.
+    the rows are read out of them where the active release has none, or was edited on the host.
     """
-    if state.get("same_rows"):
+    touched = state.get("touched")
+    if state.get("same_rows") and not touched:
         return [], []
     planned = [_row(row, state.get("digests", {})) for row in kept_rows(unit, instance)]
-    if (had := state.get("rows")) is None:
+    had = state.get("rows")
+    if had is None or touched:
         hidden = {row.key for row in planned if row.secret}
         before, after = (
             [Row(file, key, value, why, key in hidden) for file, key, value, why in side]

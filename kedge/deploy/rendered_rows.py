@@ -1,4 +1,4 @@
-"""Reads rows out of the files of a release that has none: one of Kedge 0.1. May go with 0.3. Pure."""
+"""Reads rows out of the files of a release that has none, as of Kedge 0.1, or that somebody edited. Pure."""
 
 from __future__ import annotations
 

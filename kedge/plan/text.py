@@ -30,9 +30,8 @@ def brief(plan: Plan) -> str:
     """
     if plan.has_errors:
         return text(plan)
-    *severe, counts = findings(tuple(f for f in plan.findings if f.severity != "note"))
-    notes = sum(f.severity == "note" for f in plan.findings)
-    lines = [*severe, counts.replace("0 notes", _count(notes, "note", "notes")), ""]
+    severe = tuple(f for f in plan.findings if f.severity != "note")
+    lines = [*list(findings(severe))[:-1], _counts(plan.findings), ""]
     for service in dict.fromkeys(name for of_host in plan.services.values() for name in of_host):
         of = {host: services[service] for host, services in plan.services.items() if service in services}
         settings = [s for instances in of.values() for instance in instances for s in instance.settings]
@@ -70,7 +69,7 @@ def _count(number: int, one: str, more: str) -> str:
 
 
 def of_hosts(plan: Plan, hosts: Collection[str]) -> Plan:
-    """Return the plan of some hosts alone, with the findings about them."""
+    """Return the plan of some hosts alone; the findings stay, for many are about more than a host."""
     return replace(
         plan,
         services={host: services for host, services in plan.services.items() if host in hosts},
@@ -78,7 +77,6 @@ def of_hosts(plan: Plan, hosts: Collection[str]) -> Plan:
         clients={},
         rollouts={host: of for host, of in plan.rollouts.items() if host in hosts},
         restart_batches={},
-        findings=tuple(f for f in plan.findings if f.where.split(" ")[0].rstrip(":") in hosts),
     )
 
 
@@ -95,7 +93,7 @@ def text(plan: Plan, *, full: bool = False) -> str:
             f for f in plan.findings if f.severity == "error" or f.message.startswith("nothing reads ")
         )
         left_out = "only errors and what nothing reads are shown; --full shows all of the plan (plan.yml: -v)"
-        counts = list(findings(plan.findings))[-1]
+        counts = _counts(plan.findings)
         return "\n".join([*list(findings(errors))[:-1], counts, left_out])
     lines: list[str] = []
     shown: dict[tuple[str, str], list[tuple[str, PlannedInstance]]] = {}
@@ -257,8 +255,11 @@ def findings(found: tuple[Finding, ...]) -> Iterator[str]:
                 yield from wrapped(_sentence(f.message, capital=f.rule != "inventory.variable"), 4)
                 if f.fix:
                     yield from wrapped(f"Fix: {_sentence(f.fix, capital=False)}", 4)
-    counts = [(sum(f.severity == s for f in found), s) for s in _SEVERITIES]
-    yield ", ".join(f"{n} {s}{'' if n == 1 else 's'}" for n, s in counts)
+    yield _counts(found)
+
+
+def _counts(found: Collection[Finding]) -> str:
+    return ", ".join(_count(sum(f.severity == s for f in found), s, f"{s}s") for s in _SEVERITIES)
 
 
 def difference(plan: Plan, other: Plan, name: str, other_name: str) -> str:

@@ -338,9 +338,11 @@ def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding)
 
 def _worded(process: RunningProcess, text: str) -> str:
     """Return a text with the names that the process's files have for its keys."""
-    for begin, word in process.words:
-        text = re.sub(rf"(?<![\w.>-]){re.escape(begin)}(?=[\w\s]|$)", word, text)
-    return text
+    words = dict(reversed(process.words))
+    if not words:
+        return text
+    begins = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w.>-])({begins})(?=[\w\s]|$)", lambda begin: words[begin[1]], text)
 
 
 def _keys_of(finding: Finding, own: Mapping[str, Value]) -> list[str]:

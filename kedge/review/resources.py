@@ -20,6 +20,8 @@ _OF: Final = {
                    "sync.group."),
     "Heartbeat": ("emit.heartbeats.", "heartbeats.topic."),
 }  # fmt: skip
+#: What a connector's keys for its own clients begin with.
+_OVERRIDES: Final = ("producer.override.", "source.consumer.", "consumer.")
 #: Of a KafkaMirrorMaker2, under a mirror.
 _OF_MIRROR: Final = {
     "topicsPattern": "topics",
@@ -83,21 +85,34 @@ def connector(values: Mapping[str, Value], where: str) -> Iterator[Resource]:
         ("source", "source.cluster.alias"), ("target", "target.cluster.alias")))  # fmt: skip
     flow = f"{source}->{target}"
     found = {"clusters": Value(f"{source}, {target}", where), f"{flow}.enabled": Value("true", where)}
-    begins = {"source.cluster.": f"{source}.", "target.cluster.": f"{target}.", "source.consumer.":
-              f"{source}.consumer.", "consumer.": f"{source}.consumer."}  # fmt: skip
     for key, value in values.items():
         if key not in ("name", _CLASS, "source.cluster.alias", "target.cluster.alias"):
-            begin = next((one for one in begins if key.startswith(one)), "")
-            found[f"{begins.get(begin, f'{flow}.')}{key.removeprefix(begin)}"] = value
-    words = (
-        (f"{flow}.", ""),
-        (f"{target}.producer.", "producer.override."),
-        (f"{source}.consumer.", "source.consumer."),
-        (f"{source}.", "source.cluster."),
-        (f"{target}.", "target.cluster."),
-    )
+            found[_of_flow(key, source, target)] = value
+    words = (*_words(source, target), (f"{source}.", "source.cluster."), (f"{target}.", "target.cluster."))
     part = of.removeprefix(_CONNECTOR).removesuffix("Connector")
     yield Resource("mm2", where, found, words=words, part=part)
+
+
+def _of_flow(key: str, source: str, target: str) -> str:
+    """Return what a key of a connector is in dedicated mode."""
+    begins = {
+        "source.cluster.": f"{source}.",
+        "target.cluster.": f"{target}.",
+        "source.consumer.": f"{source}.consumer.",
+        "consumer.": f"{source}.consumer.",
+        "producer.override.": f"{target}.producer.",
+    }
+    begin = next((one for one in begins if key.startswith(one)), "")
+    return f"{begins.get(begin, f'{source}->{target}.')}{key.removeprefix(begin)}"
+
+
+def _words(source: str, target: str) -> tuple[tuple[str, str], ...]:
+    """Return the names that a connector has for its keys, by what these begin with in dedicated mode."""
+    return (
+        (f"{source}->{target}.", ""),
+        (f"{target}.producer.", "producer.override."),
+        (f"{source}.consumer.", "source.consumer."),
+    )
 
 
 def connector_of(key: str) -> str:
@@ -122,18 +137,18 @@ def _rest_proxy(spec: Mapping[str, Any], name: str, where: str) -> Resource:
     values = {key: Value(_FILLED, where) for key in ("bootstrap.servers", "listeners")}
     kafka = _map(_map(spec, "dependencies"), "kafka")
     values |= _named(kafka, {"bootstrapEndpoint": "bootstrap.servers"}, name, where)
-    for one in overrides.get("server") or ():
+    for one in _list(overrides, "server"):
         key, _, value = str(one).partition("=")
         values[key.strip()] = Value(value.strip(), _place(one, name, where))
-    flags = " ".join(map(str, overrides.get("jvm") or ()))
+    flags = " ".join(map(str, _list(overrides, "jvm")))
     image = str(_map(spec, "image").get("application", ""))
     limits = limits_of(_map(spec, "podTemplate"), where)
     return Resource("KafkaRestProxy", where, values, flags, limits, image)
 
 
 def _mirror(spec: Mapping[str, Any], name: str, where: str) -> Resource:
-    listed = [one for one in spec.get("clusters") or () if isinstance(one, Mapping)]
-    mirrors = [one for one in spec.get("mirrors") or () if isinstance(one, Mapping)]
+    listed = [one for one in _list(spec, "clusters") if isinstance(one, Mapping)]
+    mirrors = [one for one in _list(spec, "mirrors") if isinstance(one, Mapping)]
     target = _map(spec, "target")
     listed += [one for one in (target, *(_map(mirror, "source") for mirror in mirrors)) if one]
     ends = {str(one.get("alias")): one for one in listed}
@@ -144,17 +159,25 @@ def _mirror(spec: Mapping[str, Any], name: str, where: str) -> Resource:
         values |= _values(_map(one, "config"), name, where, f"{alias}.")
     words: list[tuple[str, str]] = []
     for mirror in mirrors:
-        begin = mirror.get("sourceCluster") or _map(mirror, "source").get("alias")
-        flow = f"{begin}->{mirror.get('targetCluster') or target.get('alias')}"
+        source = str(mirror.get("sourceCluster") or _map(mirror, "source").get("alias"))
+        to = str(mirror.get("targetCluster") or target.get("alias"))
+        flow = f"{source}->{to}"
         values[f"{flow}.enabled"] = Value("true", where)
         values |= _named(mirror, {own: f"{flow}.{key}" for own, key in _OF_MIRROR.items()}, name, where)
         for part in ("heartbeat", "checkpoint", "source"):
             of = _map(mirror, f"{part}Connector")
-            values |= _values(_map(of, "config"), name, where, f"{flow}.")
+            for key, value in _values(_map(of, "config"), name, where).items():
+                # Of the only mirror, as of all: a plan has one value for them.
+                alone = key.endswith("replication.factor") and len(mirrors) == 1
+                values[key if alone else _of_flow(key, source, to)] = value
             if part == "source":
                 values |= _named(of, {"tasksMax": f"{flow}.tasks.max"}, name, where)
         words += [(f"{flow}.{key}", own) for own, key in {**_OF_MIRROR, "tasksMax": "tasks.max"}.items()]
-        words.append((f"{flow}.", ""))
+        ofs = _map(_map(mirror, "sourceConnector"), "config")
+        # A cluster's own keys keep their names where the connector overrides none.
+        words += (
+            _words(source, to) if any(str(key).startswith(_OVERRIDES) for key in ofs) else [(f"{flow}.", "")]
+        )
     image = f":{spec['version']}" if "version" in spec else ""
     words.append(("tasks.max", "tasksMax"))
     return Resource("mm2", where, values, _flags(spec), limits_of(spec, where), image, tuple(words))
@@ -185,6 +208,11 @@ def _flags(spec: Mapping[str, Any]) -> str:
 def _map(node: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     found = node.get(key)
     return found if isinstance(found, Mapping) else {}
+
+
+def _list(node: Mapping[str, Any], key: str) -> list[Any]:
+    found = node.get(key)
+    return found if isinstance(found, list) else []
 
 
 def _named(node: Mapping[str, Any], keys: Mapping[str, str], name: str, where: str) -> dict[str, Value]:

@@ -64,7 +64,14 @@ def _short(one: Judgement) -> Iterator[str]:
     yield from _hung("  ", looked(one))
     rows = chosen(one.rows, full=False)
     # What rests on a number that nobody gave is not advised; a value that is filled in later is not known.
-    worth = [row for row in rows if not row.needs and not comes_later(row.today or "")]
+    # What writes into a folder that a deploy makes would not start elsewhere.
+    worth = [
+        row
+        for row in rows
+        if not row.needs
+        and not comes_later(row.today or "")
+        and not (row.today is None and "/var/log/" in (row.planned or ""))
+    ]
     if worth:
         of = f"{min(len(worth), _MOST)} of {len(rows)}, --all shows all" if len(rows) > _MOST else ""
         yield f"  worth having{f' ({of})' * bool(of)}"

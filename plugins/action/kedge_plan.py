@@ -6,7 +6,6 @@ import datetime
 import errno
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -84,8 +83,6 @@ _WAY = (
 #: Where the load runs, from which it takes relative paths.
 _ROOT = Path(__file__).resolve().parents[2]
 _CONTROL_PATH = Path("~/.ansible/cp/kedge-%C").expanduser()
-#: An option of ssh with a relative path.
-_FILE_OF_SSH = re.compile(r"(?<!\S)-F\s*([^\s/~'\"]\S*)")
 _COLORS = {"error:": "red", "warning:": "bright purple"}
 display = Display()
 
@@ -319,10 +316,6 @@ def _connection(host: str, variables: Any) -> dict[str, Any]:
     )
     values = {name: ssh.get_option(option) for name, option in _SSH.items()}
     found |= {name: value for name, value in values.items() if value not in (None, "")}
-    # Who uses it may work in another folder.
-    for name in ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args"):
-        if name in found:
-            found[name] = _FILE_OF_SSH.sub(lambda given: f"-F {Path(given[1]).absolute()}", str(found[name]))
     # One connection a host serves all commands; without it each costs a handshake of 0.2 s.
     arguments = [str(found.get("ansible_ssh_common_args", "")).strip(), f"-o ControlPath={_CONTROL_PATH}"]
     return found | {"ansible_ssh_common_args": " ".join(a for a in arguments if a)}

@@ -51,7 +51,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Render and call the module; the differences that are printed show no secret."""
         result = self.stage(tmp, task_vars)
-        changed = self._changed(result) if result.get("newer_kit") else []
+        changed = self._changed(result) if result.get("newer_kit") and not result.get("failed") else []
         for state in result.get("instances", []):
             # Large, and of no use to what comes after.
             for name in ("rows", "digests"):

@@ -150,23 +150,11 @@ def text_of(folder: Path | None, path: str) -> str:
     return file.read_text(errors="replace") if file and file.is_file() else ""
 
 
-def rows_of(folder: Path) -> list[dict[str, Any]] | None:
-    """Return the rows of a release; None where it has none, or somebody made something else of them."""
-    with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(text_of(folder, ROWS))
-        if isinstance(found, list) and all(isinstance(row, dict) for row in found):
-            return found
-    return None
-
-
 def transactions(folder: Path) -> str:
     """Return whether the worker of a release sends in transactions, in Kafka's own word."""
-    rows = rows_of(folder)
-    if rows is None:
-        # Of Kedge 0.1; may go with 0.3.
-        pairs = (line.partition("=") for line in text_of(folder, "mm2.properties").splitlines())
-        rows = [{"key": key, "value": value} for key, _, value in pairs]
-    found = [str(row.get("value")) for row in rows if str(row.get("key")).endswith(_TRANSACTIONS)]
+    # By what it runs with, which somebody may have edited.
+    pairs = (line.partition("=") for line in text_of(folder, "mm2.properties").splitlines())
+    found = [value for key, _, value in pairs if key.endswith(_TRANSACTIONS)]
     return found[0] if found else "disabled"
 
 

@@ -80,6 +80,11 @@ def test_what_clients_notice_of_a_balancer(compare: Compare, before: Any, after:
     assert balancer(compare, before, after) == [name]
 
 
+def test_a_port_that_somebody_changed_on_the_host_is_noticed_when_it_is_put_back(tmp_path: Path) -> None:
+    edited = compared(tmp_path, rows=True, edited=("haproxy.cfg", ":8080", ":9000"))
+    assert balancer(edited, {}, {}) == ["balancer_port"]
+
+
 def test_a_login_more_at_the_balancer_is_not_noticed(compare: Compare) -> None:
     two = {"rest_balancer_users": {**USERS, "bert": "secret-2"}}
     assert balancer(compare, {"rest_balancer_users": USERS}, two) == []

@@ -73,8 +73,11 @@ def test_options_of_the_inventory_reach_ssh_as_arguments_and_what_kedge_says_sta
 def test_arguments_that_ssh_is_given_otherwise_are_left_out() -> None:
     assert to_access("h", BASTION).options == ("-o", "ProxyJump=jump@bastion:2222", "-o", "Compression=yes")
     assert to_access("h", {"ansible_ssh_extra_args": "-J a,b -J"}).options == ("-J", "a,b")
-    args = "-C -o ControlMaster=auto -o ControlPersist=60s -F /own/ssh.cfg -J bastion"
-    assert to_access("h", {"ansible_ssh_args": args}).options == ("-F", "/own/ssh.cfg", "-J", "bastion")
+    args = "-C -o ControlMaster=auto -o ControlPersist=60s -F /own/ssh.cfg -J bastion -o StrictHostKeyChecking=yes"
+    later = {"ansible_ssh_common_args": "-o StrictHostKeyChecking=no"}
+    access = to_access("h", {"ansible_ssh_args": args} | later)
+    assert access.options == ("-J", "bastion")
+    assert access.strict == "yes"
     with pytest.raises(CollectError, match="ansible_ssh_common_args or ansible_ssh_extra_args of host h"):
         to_access("h", {"ansible_ssh_common_args": "-o 'ProxyJump=b"})
 
@@ -165,9 +168,9 @@ def test_evidence_gives_sudo_its_password_by_standard_input() -> None:
             {"ansible_host": "h", "ansible_connection": "local", "ansible_user": "own"},
         ),
         (
-            {"ansible_ssh_args": "-F own.cfg -J bastion"},
+            {"ansible_ssh_args": "-J bastion"},
             {"connection": "ssh"},
-            {"ansible_host": "h", "ansible_ssh_args": f"-F {Path.cwd() / 'own.cfg'} -J bastion"},
+            {"ansible_host": "h", "ansible_ssh_args": "-J bastion"},
         ),
     ],
 )

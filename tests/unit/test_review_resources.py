@@ -182,3 +182,44 @@ def test_a_login_that_an_operator_fills_in_is_not_missed(tmp_path: Path) -> None
     (file := tmp_path / "b.yaml").write_text(BRIDGE)
     (judgement,), _ = review([file])
     assert not [f for f in judgement.findings if f.rule in ("review.login", "review.missing")]
+
+
+OVERRIDES = """
+kind: KafkaMirrorMaker2
+metadata: {name: copy}
+spec:
+  version: 4.3.1
+  clusters:
+    - {alias: source, bootstrapServers: "a:9092"}
+    - {alias: target, bootstrapServers: "b:9092"}
+  mirrors:
+    - sourceCluster: source
+      targetCluster: target
+      topicsPattern: ".*"
+      sourceConnector:
+        tasksMax: 4
+        config:
+          replication.factor: 1
+          producer.override.linger.ms: 100
+          producer.override.batch.sise: 1
+          source.consumer.max.poll.recods: 5
+"""
+
+
+def test_what_a_connector_has_for_its_producer_and_topics_is_read_under_its_own_names(tmp_path: Path) -> None:
+    (file := tmp_path / "m.yaml").write_text(OVERRIDES)
+    (judgement,), _ = review([file])
+    wrong = {f.where: f.message for f in judgement.findings if f.severity != "note"}
+    assert {place.rpartition(":")[2] for place in wrong} == {"18", "19"}
+    # With Kafka's own aliases, the beginning of one name is another one.
+    assert not [said for said in wrong.values() if "source.cluster" in said]
+    today = {row.key: (row.today, row.place) for row in judgement.rows}
+    assert today["replication.factor"] == ("1", f"{file}:16")
+    assert today["producer.override.linger.ms"][0] == "100"
+
+
+@pytest.mark.parametrize("odd", ["clusters: 2", "mirrors: true", "clusters: {a: b}"])
+def test_a_resource_of_another_form_ends_no_review(tmp_path: Path, odd: str) -> None:
+    (file := tmp_path / "m.yaml").write_text(f"kind: KafkaMirrorMaker2\nspec: {{{odd}}}\n")
+    (judgement,), _ = review([file])
+    assert judgement.where.endswith("KafkaMirrorMaker2")

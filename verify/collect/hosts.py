@@ -128,7 +128,8 @@ def read_access(inventory: str, names: Iterable[str]) -> list[Access]:
 def to_access(name: str, variables: Mapping[str, Any]) -> Access:
     """Turn a host's Ansible variables into an :class:`Access`; raises CollectError for a template."""
     used = {key: value for key, value in variables.items() if key.startswith(("ansible_", "kedge_"))}
-    for key in ("host", "port", "user", "ssh_private_key_file", "ssh_args", "ssh_common_args"):
+    arguments_of = ("ssh_args", "ssh_common_args", "ssh_extra_args")
+    for key in ("host", "port", "user", "ssh_private_key_file", *arguments_of):
         if "{{" in str(used.get(f"ansible_{key}", "")):
             raise CollectError(
                 f"ansible_{key} of host {name} holds a template, {used[f'ansible_{key}']!r}: "
@@ -144,7 +145,7 @@ def to_access(name: str, variables: Mapping[str, Any]) -> Access:
                 f"ansible_{name_of} of host {name} is {value}: evidence comes by {reached[0]} alone. "
                 f"Set ansible_{name_of}: {reached[0]} for it, at least for this playbook (-e)"
             )
-    arguments = " ".join(str(used.get(f"ansible_ssh_{of}args", "")) for of in ("", "common_", "extra_"))
+    arguments = " ".join(str(used.get(f"ansible_{key}", "")) for key in arguments_of)
     others = way_options(name, arguments)
     options = ssh_options(arguments)
     return Access(
@@ -164,7 +165,7 @@ def to_access(name: str, variables: Mapping[str, Any]) -> Access:
 def way_options(name: str, arguments: str) -> tuple[str, ...]:
     """Return of ssh's arguments those that say how a host is reached, each as ssh takes it.
 
-    Only ``-o``, ``-J`` and ``-F``, and of these none that :func:`ssh` gives itself. They go to ssh as
+    Only ``-o`` and ``-J``, and of these none that :func:`ssh` gives itself. They go to ssh as
     arguments, by no shell of ours.
 
     Raises:
@@ -179,17 +180,18 @@ def way_options(name: str, arguments: str) -> tuple[str, ...]:
         ) from error
     found: list[str] = []
     for word in words:
-        if not word.startswith(("-o", "-J", "-F")):
+        if not word.startswith(("-o", "-J")):
             continue
         text = word[2:] or next(words, "")
-        if text and (word[1] in "JF" or text.partition("=")[0].strip().lower() not in _OWN):
+        if text and (word[1] == "J" or text.partition("=")[0].strip().lower() not in _OWN):
             found += [word[:2], text]
     return tuple(found)
 
 
 def ssh_options(arguments: str) -> dict[str, str]:
-    """Return the ``-o`` options of an ssh command line, names in lower case."""
+    """Return the ``-o`` options of an ssh command line, names in lower case; the first of a name counts."""
     words = shlex.split(arguments)
     texts = [word.removeprefix("-o") for word in words if word.startswith("-o") and word != "-o"]
     texts += [text for word, text in itertools.pairwise(words) if word == "-o"]
-    return {name.lower(): value.strip('"') for name, _, value in (text.partition("=") for text in texts)}
+    named = [text.partition("=") for text in reversed(texts)]
+    return {name.lower(): value.strip('"') for name, _, value in named}

@@ -97,6 +97,8 @@ def _patterns(key: str, text: str, nothing: str) -> Iterator[Finding]:
         fix = f"write {key} = {text.replace(pattern, meant)}" if meant != pattern else f"correct {key}"
         try:
             re.compile(pattern)
+        except (OverflowError, RecursionError):
+            continue  # Java says what it makes of it
         except re.error as error:
             if error.msg.startswith(_OF_JAVA_TOO):
                 yield _error(f"{key} has {pattern}, which is no regular expression: its connector fails, and "
