@@ -114,7 +114,7 @@ TARGETS["test-slow"] = replace(TARGETS["test-fast"], jars=(KAFKA, STREAMS, CLASS
 TARGETS["test-long"] = replace(
     TARGETS["test-fleet"],
     requirements=(BASE, TESTS, AUDIT, FUZZ),
-    jars=(*TARGETS["test-fleet"].jars, S3A),
+    jars=(*TARGETS["test-fleet"].jars, OLDER_STREAMS, S3A),
     store=True,
     programs=tuple(sorted({*TARGETS["test-kafka"].programs, *TARGETS["test-fleet"].programs, "git", "make"})),
 )

@@ -17,10 +17,10 @@ import pytest
 from lab.fleet.node_image import CHOICE
 from tests.e2e.playing import ROOT
 
-#: It takes three times as long as any other.
-_LONG = "mirror_maker2"
+#: One takes three times as long as any other, one has stubs of vendors' software alone.
+_LONG = ("mirror_maker2", "rest_distributions")
 SCENARIOS = [
-    pytest.param(name, marks=[pytest.mark.long] * (name == _LONG))
+    pytest.param(name, marks=[pytest.mark.long] * (name in _LONG))
     for name in sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
 ]
 #: What installs something on a host.

@@ -54,6 +54,7 @@ def _refused(version: str, text: str) -> bool:
     )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])

@@ -58,6 +58,7 @@ def _refused(role: str, version: str, text: str) -> bool:
     return any(f.severity == "error" and f.message.endswith("to start") for f in found)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
