@@ -191,6 +191,7 @@ def test_packages_that_are_asked_for_are_updated_between_stop_and_boot(tmp_path:
         "setup",
         "apt",
         "apt",
+        *("command", "apt", "command"),  # which Java the distribution has, by lists that were empty
         "apt",
         "ping",
         "kedge_instance",
@@ -207,7 +208,7 @@ def test_java_is_updated_under_the_name_that_the_host_has_for_it(tmp_path: Path)
     output = (tmp_path / "output").read_text()
     assert "- curl\n" in output
     assert "- temurin-17-jdk\n" in output
-    assert "openjdk" not in output
+    assert "openjdk-" not in output
 
 
 @pytest.mark.slow

@@ -64,13 +64,14 @@ def test_the_interval_holds_the_truth_as_often_as_it_claims(shape: str, times: f
 def test_a_tenth_more_of_p99_is_seen_among_eight_figures_that_are_alike(
     noise: float, count: int, power: float
 ) -> None:
-    random = np.random.default_rng(5)
+    # A power is told within 0.015 by so many.
+    random, trials = np.random.default_rng(5), 2 * SEEDS
     seen = 0
-    for _ in range(SEEDS):
+    for _ in range(trials):
         p99 = difference(blocks(random, lambda r, size: r.lognormal(3, noise, size), count, times=1.1))
         others = [difference(blocks(random, SHAPES["even"], count)).chance for _ in range(7)]
         seen += corrected([p99.chance, *others])[0] <= 0.05
-    assert seen / SEEDS >= power
+    assert seen / trials >= power
 
 
 def test_the_chance_that_any_of_eight_figures_is_a_false_alarm_is_the_stated_one() -> None:
