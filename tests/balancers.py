@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -54,6 +55,8 @@ class StandIn(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Speaker)
         self.speech = speech
         self.served = 0
+        #: Of the same, each topic's: checks produce too, to a topic of their own.
+        self.topics: Counter[str] = Counter()
         self.hosts: set[str | None] = set()
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -85,6 +88,7 @@ class Speaker(JsonHandler, BaseHTTPRequestHandler):
         if not self.path.startswith("/topics/"):
             return self.answer(404, {"error_code": 404, "message": "HTTP 404 Not Found"})
         self.server.served += 1
+        self.server.topics[self.path.rpartition("/")[2]] += 1
         more = {} if self.server.speech.distribution == "strimzi" else {"error_code": None, "error": None}
         return self.answer(200, {"offsets": [{"partition": 0, "offset": 7, **more}]})
 

@@ -88,4 +88,5 @@ def test_the_inventory_that_was_found_is_planned_by_the_command_of_the_page(tmp_
     written(tmp_path / "inventories" / "found", rest1=[rest()])
     status, said, err = run(PLAN)
     assert (status, err) == (0, "")
-    assert "consumer.request.max.bytes=33554432" in said
+    assert "0 errors" in said
+    assert "consumer.request.max.bytes=33554432" in run(f"{PLAN} --all")[1]
