@@ -17,8 +17,9 @@ import pytest
 from lab.fleet.node_image import CHOICE
 from tests.e2e.playing import ROOT
 
-#: One takes three times as long as any other, one has stubs of vendors' software alone.
-_LONG = ("mirror_maker2", "rest_distributions")
+#: For the night: what takes three times as long as any other, has stubs of vendors' software alone, or is a part of what
+#: the demo and the other scenarios deploy.
+_LONG = ("host_tuning", "kafka_topics", "mirror_maker2", "rest_distributions")
 SCENARIOS = [
     pytest.param(name, marks=[pytest.mark.long] * (name in _LONG))
     for name in sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
