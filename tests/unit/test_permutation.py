@@ -64,7 +64,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_claims(shape: str, times: f
 def test_a_tenth_more_of_p99_is_seen_among_eight_figures_that_are_alike(
     noise: float, count: int, power: float
 ) -> None:
-    # A power is told within 0.015 by so many.
+    # With so many, the standard error of a power is 0.015.
     random, trials = np.random.default_rng(5), 2 * SEEDS
     seen = 0
     for _ in range(trials):
