@@ -57,6 +57,7 @@ class FileFindings:
         published: the port at which others reach a container.
         words: the names that the file has for keys, by what keys begin with.
         connector: which of the connectors of MirrorMaker 2 it is, if it is one.
+        ends: of a connector, the aliases of its source and its target.
         findings: what reading it has shown already.
     """
 
@@ -74,6 +75,7 @@ class FileFindings:
     published: str = ""
     words: tuple[tuple[str, str], ...] = ()
     connector: str = ""
+    ends: tuple[str, str] = ("", "")
     findings: tuple[Finding, ...] = ()
 
 
@@ -174,7 +176,7 @@ def _of_resource(one: Resource) -> FileFindings:
     version = _IMAGE_VERSION.search(one.image)
     flags = {JVM_FLAGS: Value(one.flags, one.where)} if one.flags else {}
     part = FileFindings(kind, one.where, one.values, flags, one.limits, version=version[1] if version else "")
-    return replace(part, words=one.words, connector=one.part)
+    return replace(part, words=one.words, connector=one.part, ends=one.ends)
 
 
 def _of_maps(documents: list[Any], name: str) -> Iterator[FileFindings]:

@@ -153,19 +153,21 @@ def with_connectors(parts: Sequence[FileFindings]) -> tuple[list[FileFindings], 
 
     A worker's own keys of producers hold for the connectors that it runs.
     """
-    flows: dict[str, list[FileFindings]] = {}
+    flows: dict[tuple[str, str], list[FileFindings]] = {}
     for part in parts:
         if part.connector:
-            flows.setdefault(part.values["clusters"].text, []).append(part)
+            flows.setdefault(part.ends, []).append(part)
     workers = [part for part in parts if part.kind == "other" and _WORKER in part.values]
     worker = workers[0] if flows and len(workers) == 1 else None
     found = [part for part in parts if not part.connector and part is not worker]
     missing = []
-    for flow, members in flows.items():
+    for ends, members in flows.items():
         if not any(part.connector == "Source" for part in members):
-            missing.append(f"{members[0].where}: one connector of {flow}; add its MirrorSourceConnector")
+            missing.append(
+                f"{members[0].where}: one connector of {', '.join(ends)}; add its MirrorSourceConnector"
+            )
             continue
-        found.append(_joined(flow.split(", "), members, worker))
+        found.append(_joined(ends, members, worker))
     return found, missing
 
 

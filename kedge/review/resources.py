@@ -40,6 +40,7 @@ class Resource:
         flags: of its JVM.
         words: its own names for keys, by what keys begin with.
         part: of a connector, which of the three it is.
+        ends: of a connector, the aliases of its source and its target.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Resource:
     image: str = ""
     words: tuple[tuple[str, str], ...] = ()
     part: str = ""
+    ends: tuple[str, str] = ("", "")
 
 
 def resources(documents: list[Any], name: str) -> Iterator[Resource]:
@@ -90,7 +92,7 @@ def connector(values: Mapping[str, Value], where: str) -> Iterator[Resource]:
             found[_of_flow(key, source, target)] = value
     words = (*_words(source, target), (f"{source}.", "source.cluster."), (f"{target}.", "target.cluster."))
     part = of.removeprefix(_CONNECTOR).removesuffix("Connector")
-    yield Resource("mm2", where, found, words=words, part=part)
+    yield Resource("mm2", where, found, words=words, part=part, ends=(source, target))
 
 
 def _of_flow(key: str, source: str, target: str) -> str:
