@@ -88,7 +88,7 @@ def test_a_host_set_up_by_hand_is_reviewed_and_planned_and_left_as_it_is(tmp_pat
         assert "did you mean producer.acks?" in report
         assert "orders.properties:8" in report
     planned = subprocess.run(
-        [sys.executable, "-m", "kedge", "plan", "-i", str(found / "inventory")],
+        [sys.executable, "-m", "kedge", "plan", "--all", "-i", str(found / "inventory")],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -99,7 +99,7 @@ def test_a_host_set_up_by_hand_is_reviewed_and_planned_and_left_as_it_is(tmp_pat
     written = [path.read_text() for path in found.rglob("*") if path.is_file()]
     assert any("client.sasl.jaas.config=***" in text for text in written)
     # Together with the inventory that says how the host is reached, as the page has it.
-    shown = play("-i", str(found / "inventory"), "plan.yml", inventory=INVENTORY)
+    shown = play("-i", str(found / "inventory"), "plan.yml", "-v", inventory=INVENTORY)
     assert "of orders.service)" in " ".join(shown.stdout.split()), shown.stdout + shown.stderr
     assert on_node(FLEET, HOST, STATE) == before
     for text in (*written, done.stdout, done.stderr, planned.stdout, shown.stdout, shown.stderr):
