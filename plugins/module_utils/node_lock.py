@@ -19,6 +19,8 @@ WAIT_SECONDS = 120
 #: How long a lease holds that is not renewed. Its run gives it back; this is for one whose machine is lost.
 LEASE_SECONDS = 900
 FORMAT = 1
+#: Which boot of the kernel this is: its clock since boot goes on whatever the clock of the day is set to.
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 Lease = dict[str, Any]
 
 
@@ -66,6 +68,8 @@ def leases(root: Path = ROOT) -> dict[str, Lease]:
                 "run": {key: str(has["run"][key]) for key in ("id", "who", "playbook")},
                 "since": int(has["since"]),
                 "until": int(has["until"]),
+                "boot": str(has["boot"]),
+                "boot_until": int(has["boot_until"]),
             }
             for service, has in found["leases"].items()
         }
@@ -75,7 +79,28 @@ def leases(root: Path = ROOT) -> dict[str, Lease]:
         "work here, delete the file, then run the playbook again"
     )
     found = atomic_files.record(root / ".lease.json", FORMAT, rows, wrong, ". No instance was touched")
-    return {service: has for service, has in found.items() if has["until"] > time.time()}
+    boot, now = _boot()
+    # A host that was rebooted meanwhile has only the clock of the day in common with who wrote the lease.
+    left = {
+        s: has["boot_until"] - now if has["boot"] == boot else has["until"] - time.time()
+        for s, has in found.items()
+    }
+    return {service: has for service, has in found.items() if left[service] > 0}
+
+
+def _boot() -> tuple[str, int]:
+    """Return which boot of the host this is, and its seconds."""
+    return BOOT.read_text().strip(), int(time.clock_gettime(time.CLOCK_BOOTTIME))
+
+
+def _bounds() -> dict[str, Any]:
+    """Return when a lease ends that is taken or renewed now."""
+    boot, now = _boot()
+    return {
+        "until": int(time.time()) + LEASE_SECONDS,
+        "boot": boot,
+        "boot_until": now + LEASE_SECONDS,
+    }
 
 
 def holder(service: str, root: Path = ROOT, ended: Collection[str] = ()) -> str:
@@ -93,11 +118,10 @@ def take(
     with _changing(root) as found:
         theirs = others(found, run, services, ended)
         if not theirs:
-            now = int(time.time())
             for service in services:
                 mine = found.get(service, {})
-                since = mine["since"] if mine and mine["run"]["id"] == run["id"] else now
-                found[service] = {"run": dict(run), "since": since, "until": now + LEASE_SECONDS}
+                since = mine["since"] if mine and mine["run"]["id"] == run["id"] else int(time.time())
+                found[service] = {"run": dict(run), "since": since, **_bounds()}
     return theirs
 
 
@@ -111,7 +135,7 @@ def others(
 
 def renew(run: str, root: Path = ROOT) -> bool:
     """Renew what a run holds; return whether it holds something."""
-    return _change(run, root, lambda lease: {**lease, "until": int(time.time()) + LEASE_SECONDS})
+    return _change(run, root, lambda lease: {**lease, **_bounds()})
 
 
 def give_back(run: str, root: Path = ROOT) -> bool:

@@ -108,7 +108,7 @@ from ansible.module_utils.probes import (
     main_pid,
     systemctl,
 )
-from ansible.module_utils.releases import PROBE, SYSTEMD, marked, text_of
+from ansible.module_utils.releases import PROBE, SYSTEMD, is_last, marked, text_of
 from ansible.module_utils.rest_members import delete_members
 from ansible.module_utils.service_control import FAILED, act, is_active, now_us, warden_state
 from ansible.module_utils.takeover import PREDECESSOR
@@ -432,7 +432,9 @@ class InstanceUnit:
     def mark(self, release: str) -> None:
         """Note the release that runs, and that it is one that became ready."""
         # How it was asked, should it be put back: a later release may have another login, or TLS.
-        atomic_files.write(self.home / "releases" / release / PROBE, json.dumps(self.probe), 0o600)
+        probe = self.home / "releases" / release / PROBE
+        atomic_files.write(probe, json.dumps(self.probe), 0o600)
+        is_last(probe)
         # That it runs comes last: a run that is killed before gives it the release once more.
         for name in ("good", "running"):
             atomic_files.write(self.home / name, f"{release}\n")

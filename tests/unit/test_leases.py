@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,19 +37,72 @@ def test_a_lease_keeps_others_out_of_its_services_and_of_no_other(tmp_path: Path
     assert take(BEN, ["mirror_maker", "host_tuning"], root=tmp_path) == {}
 
 
-def test_a_lease_ends_unless_it_is_renewed_or_its_run_has_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [1000.0]
-    monkeypatch.setattr(node_lock, "time", SimpleNamespace(time=lambda: now[0], monotonic=lambda: 0.0))
+class Clocks:
+    """The clocks of a host: of the day, and of a boot."""
+
+    CLOCK_BOOTTIME = time.CLOCK_BOOTTIME
+
+    def __init__(self, boot: Path) -> None:
+        self.day, self.up = 1e9, 1000.0
+        self._boot = boot
+        self.reboot()
+
+    def time(self) -> float:
+        return self.day
+
+    def clock_gettime(self, _: int) -> float:
+        return self.up
+
+    def monotonic(self) -> float:
+        return self.up
+
+    def go_on(self, seconds: float) -> None:
+        self.day, self.up = self.day + seconds, self.up + seconds
+
+    def reboot(self) -> None:
+        self.up = 0.0
+        self._boot.write_text(f"boot at {self.day}\n")
+
+
+@pytest.fixture
+def clocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    """Clocks for the leases of a host."""
+    monkeypatch.setattr(node_lock, "BOOT", tmp_path / "boot_id")
+    found = Clocks(node_lock.BOOT)
+    monkeypatch.setattr(node_lock, "time", found)
+    return found
+
+
+def test_a_lease_ends_unless_it_is_renewed_or_its_run_has_ended(tmp_path: Path, clocks: Clocks) -> None:
     take(ANN, ["kafka_rest"], root=tmp_path)
     assert take(BEN, ["kafka_rest"], ended=["ann"], root=tmp_path) == {}
     assert not renew("ann", tmp_path)
-    now[0] += node_lock.LEASE_SECONDS - 1
+    clocks.go_on(node_lock.LEASE_SECONDS - 1)
     assert renew("ben", tmp_path)
-    now[0] += node_lock.LEASE_SECONDS - 1
+    clocks.go_on(node_lock.LEASE_SECONDS - 1)
     assert holder("kafka_rest", tmp_path) == "ben" and holder("kafka_rest", tmp_path, ["ben"]) == ""
-    now[0] += 2
+    clocks.go_on(2)
+    assert holder("kafka_rest", tmp_path) == ""
+
+
+@pytest.mark.parametrize("step", [3600, -3600])
+def test_a_lease_is_as_long_when_the_clock_of_the_host_is_set(
+    tmp_path: Path, clocks: Clocks, step: float
+) -> None:
+    take(ANN, ["kafka_rest"], root=tmp_path)
+    clocks.day += step
+    assert list(take(BEN, ["kafka_rest"], root=tmp_path)) == ["kafka_rest"]
+    clocks.go_on(node_lock.LEASE_SECONDS + 1)
+    assert take(BEN, ["kafka_rest"], root=tmp_path) == {}
+
+
+def test_a_lease_outlives_a_reboot_of_its_host(tmp_path: Path, clocks: Clocks) -> None:
+    clocks.go_on(1e6)
+    take(ANN, ["kafka_rest"], root=tmp_path)
+    clocks.go_on(60)
+    clocks.reboot()
+    assert holder("kafka_rest", tmp_path) == "ann"
+    clocks.go_on(node_lock.LEASE_SECONDS - 60)
     assert holder("kafka_rest", tmp_path) == ""
 
 
