@@ -89,18 +89,6 @@ LIMITS = {
     "clients.batch": "topics",
     "clients.request": "topics",
 }
-#: What the plan is known to get wrong. Each is expected to fail, and fails the suite when it no longer does.
-KNOWN_LIMITS: dict[str, str] = {}
-#: By the rule whose fix leaves its finding, asks for a value that the plan chose, or quotes what nobody wrote.
-KNOWN_FIXES: dict[str, str] = {}
-KNOWN_ASKED: dict[str, str] = {}
-KNOWN_QUOTES: dict[str, str] = {}
-KNOWN_REFUSED: dict[str, str] = {}
-
-
-def known(wrong: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """Return what is wrong beside what is known."""
-    return {name: said for name, said in wrong.items() if name not in names}
 
 
 @cache
@@ -203,27 +191,17 @@ def misquotes(spec: Spec) -> list[Any]:
     return [quote for quote in quotes(spec.hosts, plan) if not quote.right]
 
 
-@pytest.mark.parametrize(
-    "limit",
-    [
-        pytest.param(
-            limit, marks=pytest.mark.xfail(strict=True, raises=AssertionError, reason=KNOWN_LIMITS[limit])
-        )
-        if limit in KNOWN_LIMITS
-        else limit
-        for limit in LIMITS
-    ],
-)
+@pytest.mark.parametrize("limit", LIMITS)
 def test_no_plan_without_errors_breaks_a_limit(limit: str) -> None:
     name = LIMITS[limit]
     wrong = limit in broken_by_any(name)
-    assert not wrong, limit if limit in KNOWN_LIMITS else smallest(name, lambda spec: breaks(limit, spec))
+    assert not wrong, smallest(name, lambda spec: breaks(limit, spec))
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_no_planned_value_is_one_that_its_component_refuses(name: str) -> None:
     wrong = {r.key: r for spec in drawn(name, FEW[name]) for r in refusals(spec)}
-    assert known(wrong, KNOWN_REFUSED) == {}
+    assert wrong == {}
 
 
 @pytest.mark.long
@@ -234,29 +212,19 @@ def test_no_fix_leaves_its_finding(name: str) -> None:
         for spec in drawn(name, FEW[name])
         for f, words, then in left(spec)
     }
-    assert known(wrong, KNOWN_FIXES) == {}
+    assert wrong == {}
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_no_finding_asks_for_another_value_than_the_plan_chose(name: str) -> None:
     wrong = {f["rule"]: f for spec in drawn(name, FEW[name]) for f in asked_of_itself(spec)}
-    assert known(wrong, KNOWN_ASKED) == {}
+    assert wrong == {}
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_no_quoted_number_differs_from_its_document(name: str) -> None:
     wrong = {q.about: q for spec in drawn(name, FEW[name]) for q in misquotes(spec)}
-    assert known(wrong, KNOWN_QUOTES) == {}
-
-
-def test_what_is_known_to_be_wrong_still_is() -> None:
-    specs = [(name, spec) for name in SUBJECTS for spec in drawn(name, FEW[name])]
-    assert KNOWN_ASKED.keys() <= {f["rule"] for _, spec in specs for f in asked_of_itself(spec)}
-    assert KNOWN_QUOTES.keys() <= {quote.about for _, spec in specs for quote in misquotes(spec)}
-    assert KNOWN_REFUSED.keys() <= {each.key for _, spec in specs for each in refusals(spec)}
-    assert KNOWN_FIXES.keys() <= {
-        f["rule"] for name, spec in specs if name != "shared" for f, _, _ in left(spec)
-    }
+    assert wrong == {}
 
 
 def test_the_inventories_ask_every_sum_and_half_of_them_are_planned_without_errors(
@@ -271,7 +239,7 @@ def test_the_inventories_ask_every_sum_and_half_of_them_are_planned_without_erro
     record_property(
         "counted",
         f"oracle: {len(specs)} inventories, {len(clean)} of them without errors, {plans_made()} plans with those of "
-        f"fixes, {len(asked)} sums, {len(reached)} of {len(LIMITS)} limits reached, {len(KNOWN_LIMITS)} known broken",
+        f"fixes, {len(asked)} sums, {len(reached)} of {len(LIMITS)} limits reached",
     )
     assert {each.limit for each in asked} == LIMITS.keys()
     assert len(clean) >= len(specs) / 2
@@ -353,8 +321,8 @@ def test_thousands_of_inventories_show_nothing_more(
     asked = {f["rule"] for spec in specs for f in asked_of_itself(spec)}
     quoted = {q.about for spec in specs for q in misquotes(spec)}
     record_property("counted", f"oracle: {len(specs)} inventories of {name}, {plans_made()} plans so far")
-    assert limits - KNOWN_LIMITS.keys() == set()
-    assert keys - KNOWN_REFUSED.keys() == set()
-    assert rules - KNOWN_FIXES.keys() == set()
-    assert asked - KNOWN_ASKED.keys() == set()
-    assert quoted - KNOWN_QUOTES.keys() == set()
+    assert limits == set()
+    assert keys == set()
+    assert rules == set()
+    assert asked == set()
+    assert quoted == set()
