@@ -15,13 +15,13 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from kedge.deploy.group_gate import GateDecision, Look, Looker, Question, decide
+from kedge.deploy.group_gate import GateDecision, Groups, Look, Looker, Progress, Question, decide
 
 POLL_SECONDS: Final = 0.2
 #: Looks that are kept: the longest baseline is a commit's interval.
@@ -32,21 +32,24 @@ _LATE_SECONDS: Final = 60
 class Watch:
     """Looks again and again, and answers questions from what it saw."""
 
-    def __init__(self, looker: Callable[[], tuple[Mapping[str, str], Mapping[str, int]]]) -> None:
+    def __init__(self, looker: Callable[[], Groups]) -> None:
         self._looker = looker
         self._looks: deque[Look] = deque(maxlen=_LOOKS)
         self._known: dict[str, int] = {}
+        self._progress = Progress()
         self._news = threading.Condition()
 
     def look(self) -> None:
         """Look once, and tell who waits."""
-        began = time.monotonic()
+        began, groups = time.monotonic(), None
         try:
-            states, lags = self._looker()
-            seen = Look(began, time.monotonic(), states, lags)
+            groups = self._looker()
+            seen = Look(began, time.monotonic(), groups.states, groups.lags)
         except ConnectionError as error:
             seen = Look(began, time.monotonic(), error=str(error))
         with self._news:
+            if groups:
+                self._progress.see(groups.offsets, began)
             self._looks.append(seen)
             self._news.notify_all()
 
@@ -62,10 +65,12 @@ class Watch:
         with self._news:
             while True:
                 now = time.monotonic()
-                answer = decide(question, list(self._looks), self._known, now)
+                stands = self._progress.stands(question.asked)
+                answer = decide(question, list(self._looks), self._known, now, stands)
                 if answer is not None:
                     if question.kind == "before" and answer.wrong is None:
                         self._known = dict(answer.lags)
+                        self._progress.take_as_usual(answer.lags)
                     return answer
                 if now > late:
                     return GateDecision({}, f"after {question.seconds:g} s no look came to its end")

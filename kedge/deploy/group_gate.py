@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
@@ -17,6 +18,14 @@ LOOKS_IN_A_ROW: Final = 3
 BASELINE_FACTOR: Final = 2
 #: A share of looks, in percent: a group that holds its levels may be rebalanced by its own clients.
 _HELD_PERCENT: Final = 80
+
+
+class Groups(NamedTuple):
+    """States, lags in records, and of each partition ("topic-3") the committed offset and the end."""
+
+    states: Mapping[str, str]
+    lags: Mapping[str, int]
+    offsets: Mapping[str, Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,8 @@ class Question:
 
     Attributes:
         kind: ``before`` an instance is touched groups have to be stable, and their lags are the baseline;
-            ``after`` they have to be stable and their lag back; ``hold`` is that for a while.
+            ``after`` they have to be stable, their lag back, and what they had left to read committed;
+            ``hold`` is that for a while.
         asked: when; what was seen before that tells nothing of what an instance does now.
         seconds: how long to wait, or to hold.
         baseline: group to lag before the first instance was touched; after ``before`` that of its answer.
@@ -63,8 +73,47 @@ class GateDecision:
     wrong: str | None = None
 
 
-def look(client: Any, names: Sequence[str]) -> tuple[dict[str, str], dict[str, int]]:
-    """Return the state and the lag in records of each group that has members, or is named."""
+class Progress:
+    """Since when partitions have records that their groups do not commit."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[tuple[str, str], tuple[int, int]] = {}
+        self._since: dict[tuple[str, str], float] = {}
+        self._moved: set[tuple[str, str]] = set()
+        self._usual: dict[str, set[str]] = {}
+
+    def see(self, offsets: Mapping[str, Mapping[str, tuple[int, int]]], at: float) -> None:
+        """Take in what was read at a time."""
+        read = {(group, name): pair for group, pairs in offsets.items() for name, pair in pairs.items()}
+        for key, (committed, end) in read.items():
+            before, before_end = self._offsets.get(key, (committed, end))
+            if committed != before:
+                self._moved.add(key)
+            if committed != before or committed >= end:
+                self._since.pop(key, None)
+            elif end > before_end:
+                self._since.setdefault(key, at)
+        self._offsets = read
+
+    def take_as_usual(self, groups: Iterable[str]) -> None:
+        """Have the partitions whose commits moved until now be those that a group is expected to commit.
+
+        A rebalance commits too, also for members that commit once an hour: what moves later does not count.
+        """
+        for group in groups:
+            self._usual.setdefault(group, {name for of, name in self._moved if of == group})
+
+    def stands(self, until: float) -> dict[str, list[str]]:
+        """Return the partitions whose commits stand, and whose ends grew before a time."""
+        found: dict[str, list[str]] = {}
+        for (group, name), since in sorted(self._since.items()):
+            if since <= until and name in self._usual.get(group, ()) and (group, name) in self._offsets:
+                found.setdefault(group, []).append(name)
+        return found
+
+
+def look(client: Any, names: Sequence[str]) -> Groups:
+    """Return the state, lag and offsets of each group that has members, or is named."""
     listed = client.list_consumer_groups().result(TIMEOUT_SECONDS)
     if listed.errors:
         raise listed.errors[0]
@@ -75,32 +124,35 @@ def look(client: Any, names: Sequence[str]) -> tuple[dict[str, str], dict[str, i
         group = answer.result(TIMEOUT_SECONDS)
         if group.members or name in names:
             states[name] = group.state.name
-    return states, {name: lag(client, name) for name in states}
+    offsets = {name: offsets_of(client, name) for name in states}
+    lags = {
+        name: sum(max(0, end - max(0, committed)) for committed, end in pairs.values())
+        for name, pairs in offsets.items()
+    }
+    return Groups(states, lags, offsets)
 
 
-def lag(client: Any, group: str) -> int:
-    """Return how many records lie behind the committed offsets of a group."""
+def offsets_of(client: Any, group: str) -> dict[str, tuple[int, int]]:
+    """Return the committed offset and the end of each partition for which a group has committed."""
     wish = [ConsumerGroupTopicPartitions(group)]
     (answer,) = client.list_consumer_group_offsets(wish).values()
     committed = {(p.topic, p.partition): p.offset for p in answer.result(TIMEOUT_SECONDS).topic_partitions}
     wish_ends = {TopicPartition(t, p): OffsetSpec.latest() for t, p in committed}
     if not wish_ends:
-        return 0
+        return {}
     ends = client.list_offsets(wish_ends)
-    return sum(
-        max(0, end.result(TIMEOUT_SECONDS).offset - max(0, committed[tp.topic, tp.partition]))
+    return {
+        f"{tp.topic}-{tp.partition}": (committed[tp.topic, tp.partition], end.result(TIMEOUT_SECONDS).offset)
         for tp, end in ends.items()
-    )
+    }
 
 
-def look_at_flow(
-    client: Any, flow: Mapping[str, Any], secrets: Mapping[str, str]
-) -> tuple[dict[str, str], dict[str, int]]:
+def look_at_flow(client: Any, flow: Mapping[str, Any], secrets: Mapping[str, str]) -> Groups:
     """Return the lag of a MirrorMaker 2 flow, in the form in which groups have theirs; it has no state."""
     where = {"bootstrap.servers": flow["bootstrap_servers"], **flow.get("client", {}), **secrets}
     positions = read_positions(where, flow["topic"])
     behind = mirror_lag(client, positions, flow["topics"], TIMEOUT_SECONDS)
-    return {flow["flow"]: "STABLE"}, {flow["flow"]: behind}
+    return Groups({flow["flow"]: "STABLE"}, {flow["flow"]: behind})
 
 
 class Looker:
@@ -114,8 +166,8 @@ class Looker:
         self._where = where
         self._client: Any = None
 
-    def __call__(self) -> tuple[dict[str, str], dict[str, int]]:
-        """Return states and lags; raises ConnectionError where no broker answers or one refuses."""
+    def __call__(self) -> Groups:
+        """Return what is seen now; raises ConnectionError where no broker answers or one refuses."""
         where = self._where
         try:
             if self._client is None:
@@ -151,11 +203,16 @@ def complaint(
 
 
 def decide(
-    question: Question, looks: Sequence[Look], known: Mapping[str, int], now: float
+    question: Question,
+    looks: Sequence[Look],
+    known: Mapping[str, int],
+    now: float,
+    stands: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> GateDecision | None:
     """Return what the looks, oldest first, answer to a question; None while there is nothing to say yet.
 
     ``known`` are baselines that were taken before; a group that has one need not be watched as long again.
+    ``stands`` are partitions of groups that had records when it was asked, and have had no commit since.
     """
     fresh = [one for one in looks if one.began >= question.asked]
     if not fresh:
@@ -168,9 +225,10 @@ def decide(
     def wrong(one: Look) -> str | None:
         return one.error or complaint(one.states, one.lags, baseline, question.max_lag)
 
+    standing = _standing(stands) if question.kind != "before" else None
     if question.kind == "hold":
-        return _held(question, fresh, wrong) if late else None
-    if said := wrong(fresh[-1]):
+        return _held(question, fresh, wrong, standing) if late else None
+    if said := wrong(fresh[-1]) or standing:
         return GateDecision(fresh[-1].lags, f"after {question.seconds:g} s {said}") if late else None
     # A row may begin before the question where nothing was touched; what an instance does now is seen anew.
     good = _last_in_a_row(looks if question.kind == "before" else fresh, wrong)
@@ -179,8 +237,20 @@ def decide(
     return GateDecision(_most(good)) if question.kind == "after" else _baseline(question, good, known)
 
 
-def _held(question: Question, fresh: Sequence[Look], wrong: Callable[[Look], str | None]) -> GateDecision:
+def _standing(stands: Mapping[str, Sequence[str]]) -> str | None:
+    """Return which group commits no more, if any."""
+    for group, names in stands.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"group {group} commits no more for {names[0]}{more}, whose end grows"
+    return None
+
+
+def _held(
+    question: Question, fresh: Sequence[Look], wrong: Callable[[Look], str | None], standing: str | None
+) -> GateDecision:
     """Return whether groups held their levels: they do now, and nearly always did."""
+    if standing:
+        return GateDecision(_most(fresh), f"in {question.seconds:g} s {standing}")
     bad = [said for one in fresh if (said := wrong(one))]
     held = len(fresh) - len(bad)
     if wrong(fresh[-1]) is None and 100 * held >= _HELD_PERCENT * len(fresh):

@@ -9,6 +9,7 @@ description:
   - Waits until every group of the cluster (or those named) is stable or empty, in several looks in a row.
   - With C(baseline) it also waits until the lag of each is at most C(max_lag), or twice what it was before,
     whichever is more; lag breathes with the commits, so a baseline is the most seen in C(baseline_ms).
+    Partitions that had records left when it was asked have to see a commit, if they saw some before the restart.
   - Runs on the control machine, where a process keeps one connection and looks for as long as the playbook
     runs. Answers with the lags, to serve as the next baseline.
 options:

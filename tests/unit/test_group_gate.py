@@ -15,7 +15,7 @@ import pytest
 
 from kedge.deploy import group_gate
 from kedge.deploy.gate_watch import Watch, serve
-from kedge.deploy.group_gate import GateDecision, Look, Question, decide
+from kedge.deploy.group_gate import GateDecision, Groups, Look, Progress, Question, decide
 from plugins.action import kafka_group_gate as action
 from tests.awaiting import await_that
 
@@ -113,6 +113,72 @@ def test_groups_hold_their_levels_when_they_nearly_always_did_and_do_now(
     assert (held.wrong is None) is holds, held
 
 
+def read(*looks: Mapping[str, tuple[int, int]], usual: int = 3) -> Progress:
+    """What group g was seen to commit, a look a second; its baseline is taken after so many looks."""
+    progress = Progress()
+    for at, offsets in enumerate(looks):
+        progress.see({"g": offsets}, at)
+        if at == usual - 1:
+            progress.take_as_usual(["g"])
+    return progress
+
+
+MOVES: Any = [{"t-0": (n, n + 5), "t-1": (n, n + 5)} for n in range(3)]
+
+
+def test_a_partition_whose_end_grows_and_whose_commit_stands_keeps_the_gate_closed() -> None:
+    stood = read(*MOVES, *({"t-0": (2, n + 5), "t-1": (n, n + 5)} for n in range(3, 9)))
+    # Asked after the instance came back, when both had records to commit: one was committed since.
+    assert stood.stands(until=5) == {"g": ["t-0"]}
+    seen = looks(*["STABLE"] * 12, lag=9)
+    question = after(0.0, max_lag=1000)
+    assert decide(question, seen, {}, 5) == GateDecision({"g": 9})
+    assert decide(question, seen, {}, 5, stood.stands(5)) is None
+    closed = decide(question, seen, {}, 11, stood.stands(5))
+    assert closed is not None
+    assert closed.wrong == "after 10 s group g commits no more for t-0, whose end grows"
+    held = decide(Question("hold", 0.0, 2, {"g": 9}), seen, {}, 2.1, {"g": ["t-0", "t-1", "t-2"]})
+    assert held is not None
+    assert held.wrong == "in 2 s group g commits no more for t-0 and 2 more, whose end grows"
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        pytest.param([{"t-0": (2, 7)}] * 4, id="nothing came"),
+        pytest.param([{"t-0": (2, 9)}, {"t-0": (9, 9)}, {"t-0": (9, 9)}], id="all was committed"),
+        pytest.param([{"t-0": (2, 9)}, {"t-0": (8, 9)}, {"t-0": (8, 12)}], id="something was committed"),
+        pytest.param([{"t-0": (2, 7)}, {"t-0": (2, 7)}, {"t-0": (2, 9)}], id="it came after the question"),
+        pytest.param([{"t-0": (2, 9)}, {}], id="its group left the topic"),
+        pytest.param(
+            [{"t-0": (2, 9), "new-0": (1, 2)}, {"t-0": (9, 9), "new-0": (1, 9)}], id="new to the group"
+        ),
+    ],
+)
+def test_what_a_group_may_leave_uncommitted(since: Any) -> None:
+    assert read(*MOVES, *since).stands(until=3) == {}
+
+
+def test_a_group_that_commits_rarely_is_not_waited_for() -> None:
+    rare = [{"t-0": (2, n + 5)} for n in range(3)]
+    # The rebalance of a restart commits, and then it stands for an hour.
+    assert read(*rare, {"t-0": (6, 9)}, *({"t-0": (6, n)} for n in range(10, 20))).stands(until=6) == {}
+
+
+def test_a_watch_holds_against_a_group_only_what_was_there_when_it_was_asked() -> None:
+    looked = iter([*MOVES, *({"t-0": (2, end)} for end in range(8, 20))])
+    watch = Watch(lambda: Groups(dict(STABLE), {"g": 5}, {"g": next(looked)}))
+
+    def wrong(kind: str, asked: float) -> str | None:
+        for _ in range(3):
+            watch.look()
+        return watch.ask(Question(kind, asked, 0, baseline_ms=0, max_lag=9)).wrong
+
+    assert wrong("before", time.monotonic()) is None
+    assert wrong("after", time.monotonic()) is None
+    assert "commits no more for t-0" in str(wrong("after", time.monotonic()))
+
+
 class Cluster:
     """Groups as a test has them; counts how often somebody looked."""
 
@@ -120,9 +186,9 @@ class Cluster:
         self.states: dict[str, str] = dict(STABLE)
         self.looked = 0
 
-    def __call__(self) -> tuple[Mapping[str, str], Mapping[str, int]]:
+    def __call__(self) -> Groups:
         self.looked += 1
-        return dict(self.states), {"g": 0}
+        return Groups(dict(self.states), {"g": 0})
 
 
 def test_gates_ask_over_a_socket_that_only_its_owner_may_use(tmp_path: Path) -> None:
