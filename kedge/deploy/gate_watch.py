@@ -70,7 +70,7 @@ class Watch:
                 if answer is not None:
                     if question.kind == "before" and answer.wrong is None:
                         self._known = dict(answer.lags)
-                        self._progress.take_as_usual(answer.lags)
+                        self._progress.take_as_usual(answer.lags, question.commits)
                     return answer
                 if now > late:
                     return GateDecision({}, f"after {question.seconds:g} s no look came to its end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -16,6 +17,8 @@ from kedge.deploy.mirror_positions import mirror_lag, read_positions
 LOOKS_IN_A_ROW: Final = 3
 #: Baselines breathe with the fetches in flight; twice as much is still the same lag.
 BASELINE_FACTOR: Final = 2
+#: Clients commit each five seconds by default: two commits.
+WATCH_MS: Final = 12_000
 #: A share of looks, in percent: a group that holds its levels may be rebalanced by its own clients.
 _HELD_PERCENT: Final = 80
 
@@ -53,8 +56,10 @@ class Question:
         asked: when; what was seen before that tells nothing of what an instance does now.
         seconds: how long to wait, or to hold.
         baseline: group to lag before the first instance was touched; after ``before`` that of its answer.
-        baseline_ms: how long a group is watched for its baseline, where it has none yet.
+        baseline_ms: how long a group is stable for its baseline, where it has none yet.
         max_lag: lag that is always good enough.
+        watch_ms: how long groups are watched before the first baseline, stable or not.
+        commits: how many commits of a partition have to be seen by then, to wait for one after a restart.
     """
 
     kind: str
@@ -63,6 +68,8 @@ class Question:
     baseline: Mapping[str, int] = field(default_factory=dict)
     baseline_ms: int = 2000
     max_lag: int = 0
+    watch_ms: int = WATCH_MS
+    commits: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,7 @@ class Progress:
     def __init__(self) -> None:
         self._offsets: dict[tuple[str, str], tuple[int, int]] = {}
         self._since: dict[tuple[str, str], float] = {}
-        self._moved: set[tuple[str, str]] = set()
+        self._moved: Counter[tuple[str, str]] = Counter()
         self._usual: dict[str, set[str]] = {}
 
     def see(self, offsets: Mapping[str, Mapping[str, tuple[int, int]]], at: float) -> None:
@@ -88,20 +95,22 @@ class Progress:
         for key, (committed, end) in read.items():
             before, before_end = self._offsets.get(key, (committed, end))
             if committed != before:
-                self._moved.add(key)
+                self._moved[key] += 1
             if committed != before or committed >= end:
                 self._since.pop(key, None)
             elif end > before_end:
                 self._since.setdefault(key, at)
         self._offsets = read
 
-    def take_as_usual(self, groups: Iterable[str]) -> None:
-        """Have the partitions whose commits moved until now be those that a group is expected to commit.
+    def take_as_usual(self, groups: Iterable[str], commits: int) -> None:
+        """Have the partitions that saw so many commits until now be those that a group is expected to commit.
 
-        A rebalance commits too, also for members that commit once an hour: what moves later does not count.
+        Twice in a few seconds is a habit, and once may be the hour's. What moves later does not count: a
+        rebalance commits too.
         """
         for group in groups:
-            self._usual.setdefault(group, {name for of, name in self._moved if of == group})
+            often = {name for (of, name), moves in self._moved.items() if of == group and moves >= commits}
+            self._usual.setdefault(group, often)
 
     def stands(self, until: float) -> dict[str, list[str]]:
         """Return the partitions whose commits stand, and whose ends grew before a time."""
@@ -215,10 +224,8 @@ def decide(
     ``stands`` are partitions of groups that had records when it was asked, and have had no commit since.
     """
     fresh = [one for one in looks if one.began >= question.asked]
-    if not fresh:
-        return None
-    if fresh[-1].error is not None:
-        return GateDecision({}, fresh[-1].error)
+    if not fresh or fresh[-1].error is not None:
+        return GateDecision({}, fresh[-1].error) if fresh else None
     late = now - question.asked > question.seconds
     baseline = None if question.kind == "before" else question.baseline
 
@@ -234,7 +241,10 @@ def decide(
     good = _last_in_a_row(looks if question.kind == "before" else fresh, wrong)
     if len(good) < LOOKS_IN_A_ROW:
         return None
-    return GateDecision(_most(good)) if question.kind == "after" else _baseline(question, good, known)
+    watched = now - looks[0].began
+    return (
+        GateDecision(_most(good)) if question.kind == "after" else _baseline(question, good, known, watched)
+    )
 
 
 def _standing(stands: Mapping[str, Sequence[str]]) -> str | None:
@@ -260,10 +270,15 @@ def _held(
     )
 
 
-def _baseline(question: Question, good: Sequence[Look], known: Mapping[str, int]) -> GateDecision | None:
+def _baseline(
+    question: Question, good: Sequence[Look], known: Mapping[str, int], watched: float
+) -> GateDecision | None:
     """Return the most that lags were while groups were stable, of those that were watched for long enough."""
     states, last = good[-1].states, good[-1].ended
-    if states.keys() - known.keys() and last - good[0].ended < question.baseline_ms / 1000:
+    stable = last - good[0].ended
+    if states.keys() - known.keys() and (
+        stable < question.baseline_ms / 1000 or watched < question.watch_ms / 1000
+    ):
         return None
     seen = _most(one for one in good if last - one.ended <= question.baseline_ms / 1000)
     return GateDecision({name: max(known.get(name, 0), seen.get(name, 0)) for name in states})

@@ -48,9 +48,12 @@ class ActionModule(ActionBase):
             "kind": kind,
             "seconds": hold or int(given.get("seconds", 120)),
             "baseline": {str(k): int(v) for k, v in (given.get("baseline") or {}).items()},
-            "baseline_ms": int(given.get("baseline_ms", 2000)),
             "max_lag": int(given.get("max_lag", 0)),
         }
+        if given.get("baseline_ms"):
+            # The interval of the commits is known: one that was seen is enough to wait for the next.
+            commit_ms = int(given["baseline_ms"])
+            question |= {"baseline_ms": commit_ms, "watch_ms": commit_ms, "commits": 1}
         began = time.time_ns() // 1000
         try:
             answer = ask(where, question)

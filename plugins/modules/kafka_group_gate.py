@@ -9,7 +9,8 @@ description:
   - Waits until every group of the cluster (or those named) is stable or empty, in several looks in a row.
   - With C(baseline) it also waits until the lag of each is at most C(max_lag), or twice what it was before,
     whichever is more; lag breathes with the commits, so a baseline is the most seen in C(baseline_ms).
-    Partitions that had records left when it was asked have to see a commit, if they saw some before the restart.
+    Partitions that had records left have to see a commit, if they saw two in the first 12 s of the playbook
+    (with C(baseline_ms), one in so long).
   - Runs on the control machine, where a process keeps one connection and looks for as long as the playbook
     runs. Answers with the lags, to serve as the next baseline.
 options:
@@ -25,7 +26,9 @@ options:
       - C(flow), C(topics) (patterns), and C(topic) on C(bootstrap_servers) with C(client), for its offsets.
   positions_secrets: {type: dict, default: {}, description: "More keys for C(positions); never shown."}
   baseline: {type: dict, description: "Group to lag in records, before the restart."}
-  baseline_ms: {type: int, default: 2000, description: "How long a baseline is watched: a commit at least."}
+  baseline_ms:
+    type: int
+    description: "How long groups are stable for a baseline: an interval of their commits, if known, or 2 s."
   max_lag: {type: int, default: 0, description: "Lag in records that is always good enough."}
   seconds: {type: int, default: 120, description: "How long to wait."}
   hold: {type: int, description: "For how many seconds groups have to stay so, instead of becoming so."}

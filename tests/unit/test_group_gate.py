@@ -35,7 +35,7 @@ def looks(*states: str, lag: int = 0, since: float = 0.0) -> list[Look]:
 
 
 def before(asked: float, **more: Any) -> Question:
-    return Question("before", asked, 10, **more)
+    return Question("before", asked, 10, **{"watch_ms": 0, **more})
 
 
 def after(asked: float, baseline: Mapping[str, int] | None = None, max_lag: int = 0) -> Question:
@@ -55,6 +55,14 @@ def test_a_group_without_a_baseline_is_watched_for_the_time_of_a_commit() -> Non
     # One that has a baseline is not, and keeps the higher one.
     assert decide(before(0.0), seen, {"g": 9}, 1.0) == GateDecision({"g": 9})
     assert decide(before(0.0), seen, {"other": 9}, 1.0) is None
+
+
+def test_groups_are_watched_for_their_commits_before_the_first_baseline_stable_or_not() -> None:
+    seen = looks(*["PREPARING_REBALANCE"] * 50, *["STABLE"] * 11)
+    question = before(0.0, watch_ms=12_100)
+    assert decide(question, seen, {}, 12.0) is None
+    assert decide(question, seen, {}, 12.2) == GateDecision({"g": 0})
+    assert decide(question, seen, {"g": 0}, 12.0) == GateDecision({"g": 0})
 
 
 def test_a_group_that_was_not_stable_a_moment_ago_keeps_the_gate_closed() -> None:
@@ -119,7 +127,7 @@ def read(*looks: Mapping[str, tuple[int, int]], usual: int = 3) -> Progress:
     for at, offsets in enumerate(looks):
         progress.see({"g": offsets}, at)
         if at == usual - 1:
-            progress.take_as_usual(["g"])
+            progress.take_as_usual(["g"], 2)
     return progress
 
 
@@ -160,7 +168,7 @@ def test_what_a_group_may_leave_uncommitted(since: Any) -> None:
 
 
 def test_a_group_that_commits_rarely_is_not_waited_for() -> None:
-    rare = [{"t-0": (2, n + 5)} for n in range(3)]
+    rare = [{"t-0": (1, 5)}, {"t-0": (2, 6)}, {"t-0": (2, 7)}]
     # The rebalance of a restart commits, and then it stands for an hour.
     assert read(*rare, {"t-0": (6, 9)}, *({"t-0": (6, n)} for n in range(10, 20))).stands(until=6) == {}
 
@@ -172,7 +180,7 @@ def test_a_watch_holds_against_a_group_only_what_was_there_when_it_was_asked() -
     def wrong(kind: str, asked: float) -> str | None:
         for _ in range(3):
             watch.look()
-        return watch.ask(Question(kind, asked, 0, baseline_ms=0, max_lag=9)).wrong
+        return watch.ask(Question(kind, asked, 0, baseline_ms=0, max_lag=9, watch_ms=0)).wrong
 
     assert wrong("before", time.monotonic()) is None
     assert wrong("after", time.monotonic()) is None
@@ -201,7 +209,9 @@ def test_gates_ask_over_a_socket_that_only_its_owner_may_use(tmp_path: Path) -> 
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(path))
             with connection.makefile("rw") as stream:
-                stream.write(json.dumps({"kind": "before", "seconds": 10, "baseline_ms": 0}) + "\n")
+                stream.write(
+                    json.dumps({"kind": "before", "seconds": 10, "baseline_ms": 0, "watch_ms": 0}) + "\n"
+                )
                 stream.flush()
                 answer = _while_looking(watch, stream.readline)
     finally:
@@ -218,7 +228,7 @@ def test_whoever_asked_may_be_gone_before_the_answer(tmp_path: Path, monkeypatch
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(tmp_path / "gate.sock"))
-            connection.sendall(b'{"kind": "before", "seconds": 10, "baseline_ms": 0}\n')
+            connection.sendall(b'{"kind": "before", "seconds": 10, "baseline_ms": 0, "watch_ms": 0}\n')
             answering = _await_answering(earlier)
         deadline = time.monotonic() + 30
         while answering.is_alive() and time.monotonic() < deadline:
@@ -278,7 +288,7 @@ def test_a_watch_that_died_is_started_anew(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "gate.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))  # its file stays, and nobody listens
-    question = {"kind": "before", "seconds": 10, "baseline_ms": 0}
+    question = {"kind": "before", "seconds": 10, "baseline_ms": 0, "watch_ms": 0}
     for _ in range(2):  # one that answers is not started again
         with action._connected({}, path) as connection, connection.makefile("rw") as stream:
             stream.write(json.dumps(question) + "\n")
