@@ -65,6 +65,7 @@ def compared(folder: Path, *, rows: bool, edited: tuple[str, str, str] | None = 
             "current": release.name,
             "pending": name != release.name,
             "edited": False,
+            "dropins": [],
             "touched": kedge_release.release_id(releases.content(release), KEY) != release.name,
             "comments": False,
             "same_rows": had == new["rows"],

@@ -99,6 +99,7 @@ _ROWS: Final = [{
 _STAGED: Final = {
     "instances": [{
         "name": "8082", "release": "0123456789ab", "current": None, "pending": True, "comments": False, "edited": False,
+        "dropins": [],
         "touched": False, "same_rows": False, "rows": base64.b64encode(json.dumps(_ROWS).encode()).decode(), "digests": {"<secret 0123456789abcdef>": "0123456789ab"},
         "in_force": ["environment"], "active": False, "predecessor": "",
     }],

@@ -30,7 +30,8 @@ def describe(
     """Return what kedge_release answered in check mode, by instance.
 
     ``unknown`` names links whose targets are not known here. The result has ``instances``, name to ``state``
-    (a key of ``_STATES``), ``lines``, ``keys`` whose values change, and ``added``, the files that are new;
+    (a key of ``_STATES``), ``lines``, ``keys`` whose values change, ``beside``, drop-ins of others, and
+    ``added``, the files that are new;
     ``units``, lines for the service's unit files; ``stale``, names of instances that are no longer planned;
     ``unknown``; ``noticed``, what clients notice (``kedge.deploy.breaking_changes``), where ``balanced``
     says that balancers stand before the instances.
@@ -56,6 +57,7 @@ def describe(
             "state": _state(state, changed, unknown),
             "lines": lines,
             "keys": [row.key for row in rows if row.valued],
+            "beside": state.get("dropins", []),
             "added": [path for path, (before, _) in own.items() if not before],
         }
     units = [
@@ -89,13 +91,13 @@ def _state(state: Mapping[str, Any], changed: set[str], unknown: list[str]) -> s
         return "new"
     if state.get("comments"):
         changed = set()
-    if changed and not state["active"]:
-        return "off"
-    if changed:
-        # The release in force is the planned one, and its files are not: somebody was there.
-        return "edited" if state.get("edited") else "differs" if state["pending"] else "extra"
     if not state["active"]:
-        return "stopped"
+        return "off" if changed else "stopped"
+    # The release in force is the planned one, and its files, or the links to its drop-ins, are not.
+    if state.get("edited"):
+        return "edited"
+    if changed:
+        return "differs" if state["pending"] else "extra"
     # With a link that is not known, the release's name says nothing.
     return "older" if state["pending"] and not unknown else "same"
 
@@ -280,20 +282,29 @@ def _service(service: str, found: Mapping[str, Any]) -> list[str]:
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, one in found["instances"].items():
         # The plan has every value of a new instance already.
-        shown = () if one["state"] == "new" else tuple(one["lines"])
+        shown = () if one["state"] == "new" else tuple(_lines_of_instance(one))
         # Two instances that differ in the same but for their own names are one.
         own = tuple(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "INSTANCE", line) for line in shown)
         alike.setdefault((one["state"], own), []).append(name)
     lines = []
     for (state, own), names in alike.items():
-        shown = found["instances"][names[0]]["lines"] if own and len(names) == 1 else own
-        lines += [f"{service}@{fold(names)}: {_STATES[state]}", *indented(shown)]
+        alone = own and len(names) == 1
+        told = _lines_of_instance(found["instances"][names[0]]) if alone else own
+        lines += [f"{service}@{fold(names)}: {_STATES[state]}", *indented(told)]
     lines += [f"{service}@{name}: no longer planned; a deploy would stop it" for name in found["stale"]]
     if found["units"]:
         lines += [f"{service}: its unit differs", *indented(found["units"])]
     if found["unknown"]:
         lines.append(f"{service}: its software is not compared: it is not on this machine")
     return lines
+
+
+def _lines_of_instance(one: Mapping[str, Any]) -> list[str]:
+    """Return what differs, and what systemd reads besides."""
+    return [
+        *one["lines"],
+        *(f"{path} is not Kedge's: it counts, and a deploy leaves it" for path in one["beside"]),
+    ]
 
 
 def topic_lines(changes: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -107,6 +107,20 @@ def prune(unit: str, name: str, keep: int, staged: str) -> None:
             shutil.rmtree(folder.replace(folder.with_name(f".{folder.name}.old")))
 
 
+def dropins(unit: str, name: str) -> tuple[list[str], list[str]]:
+    """Return the names of an instance's drop-ins that are not linked, and the paths of drop-ins of others.
+
+    systemd reads the latter as well: what ``systemctl edit`` writes, for one instance or for all of a unit.
+    """
+    home = ETC / unit / name / "systemd"
+    folder = SYSTEMD / f"{unit}@{name}.service.d"
+    own = {file.name: folder / file.name for file in home.iterdir()} if home.is_dir() else {}
+    lost = [n for n, link in own.items() if not link.is_symlink() or link.readlink() != home / n]
+    found = [f for of in (folder, SYSTEMD / f"{unit}@.service.d") if of.is_dir() for f in of.glob("*.conf")]
+    ours = {link for n, link in own.items() if n not in lost}
+    return sorted(lost), sorted(str(file) for file in found if file not in {*ours, *own.values()})
+
+
 def content(folder: Path | None) -> dict[str, Any]:
     """Return what a release has, as an instance is staged: files, how they look with marks, and links."""
     found: dict[str, dict[str, str]] = {"files": {}, "marked": {}, "links": {}}

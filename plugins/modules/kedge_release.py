@@ -103,6 +103,7 @@ from ansible.module_utils.releases import (
     content,
     current,
     difference,
+    dropins,
     effective,
     entry,
     marked,
@@ -272,6 +273,9 @@ def stage(
     edited = there and bool(differs) and counts(in_force, instance)
     strange = extra(in_force, instance) if there else []
     differs += [entry(f"/etc/{unit}/{name}/{path}", "not of Kedge\n", "") for path in strange]
+    lost, others = dropins(unit, name)
+    lost = lost if there else []
+    differs += [entry(f"{SYSTEMD}/{unit}@{name}.service.d/{path}", "", "link\n") for path in lost]
     # Of the release as it is before it is written.
     touched = in_force is not None and release_id(content(in_force), key) != in_force.name
     rows = text_of(in_force, ROWS)
@@ -279,10 +283,10 @@ def stage(
     if not module.check_mode and (strange or outdated(unit, folder, instance)):
         if edited or strange:
             keep_copy(in_force, ROOT / unit / name / EDITED)
-        if edited:
-            # The process may have been started with what was edited.
-            (ROOT / unit / name / "running").unlink(missing_ok=True)
         write_release(folder, instance, group)
+    if not module.check_mode and (edited or lost):
+        # The process may have been started with what was edited.
+        (ROOT / unit / name / "running").unlink(missing_ok=True)
     in_force_id = in_force.name if in_force else None
     adopted = module.params["adopts"].get(name)
     predecessor = name_of(adopted) if adopted and serves(adopted) else ""
@@ -292,11 +296,13 @@ def stage(
         "current": in_force_id,
         "pending": bool(predecessor)
         or edited
+        or bool(lost)
         or wanted != in_force_id
         or marked(unit, name, "running") != wanted,
-        "edited": edited,
+        "edited": edited or bool(lost),
+        "dropins": others,
         "touched": touched,
-        "comments": there and bool(differs) and not edited and not strange,
+        "comments": there and bool(differs) and not edited and not strange and not lost,
         "same_rows": (same := rows == instance.get("rows", "")),
         # Ansible puts asterisks in the place of what is like a secret, such as the name of its user.
         "rows": "" if same else base64.b64encode(rows.encode()).decode(),

@@ -259,6 +259,18 @@ def test_a_file_that_somebody_edited_is_shown_as_such() -> None:
     assert "    -id=by hand" in lines
 
 
+def test_a_drop_in_of_others_is_shown_and_one_that_is_not_linked_would_be_put_back() -> None:
+    place = "/etc/systemd/system/kafka-rest@8082.service.d"
+    theirs = state("8082", dropins=[f"{place}/override.conf"])
+    assert said(answer(theirs), "8082") == [
+        "kafka_rest@8082: as planned",
+        f"  {place}/override.conf is not Kedge's: it counts, and a deploy leaves it",
+    ]
+    diff = [differing(f"{place}/10-kedge.conf", "", "link\n")]
+    lines = said(answer(state("8082", pending=True, edited=True), diff=diff), "8082")
+    assert lines[0].startswith("kafka_rest@8082: was edited on the host; a deploy would put back")
+
+
 def test_a_file_that_somebody_added_is_shown_as_such() -> None:
     diff = [differing("/etc/kafka-rest/8082/mine.conf", "not of Kedge\n", "")]
     lines = said(answer(state("8082"), diff=diff), "8082")

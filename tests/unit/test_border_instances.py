@@ -25,6 +25,7 @@ STAGED: dict[str, Any] = {
             "pending": True,
             "comments": False,
             "edited": False,
+            "dropins": [],
             "touched": False,
             "same_rows": True,
             "rows": "",

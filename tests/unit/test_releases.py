@@ -162,13 +162,15 @@ class Staged:
         for module in (releases, kedge_release):
             monkeypatch.setattr(module, "ROOT", folder / "kedge")
         monkeypatch.setattr(releases, "ETC", folder / "etc")
+        for module in (releases, kedge_release):
+            monkeypatch.setattr(module, "SYSTEMD", folder / "systemd")
         monkeypatch.setattr(kedge_release, "KEY", folder / "kedge" / ".release-key")
         monkeypatch.setattr(kedge_release, "is_active", lambda *_: True)
         self.home = folder / "kedge" / "kafka-rest" / "8082"
         self.link = folder / "etc" / "kafka-rest" / "8082"
 
-    def stage(self, text: str, *, check: bool = False, rows: str = "") -> dict[str, Any]:
-        files = {"kafka-rest.properties": text}
+    def stage(self, text: str, *, check: bool = False, rows: str = "", **more: str) -> dict[str, Any]:
+        files = {"kafka-rest.properties": text, **more}
         instance = {"name": "8082", "files": files, "marked": files, "links": {}, "rows": rows}
         params = {"unit": "kafka-rest", "controls": {}, "adopts": {}}
         module = SimpleNamespace(params=params, check_mode=check)
@@ -290,6 +292,31 @@ def test_what_somebody_put_beside_the_files_is_shown_and_kept_and_restarts_nothi
     assert not staged.stage("threads=2\n")["pending"]
     assert not (staged.link / "mine.conf").exists()
     assert (staged.home / "edited" / "mine.conf").read_text() == "mine"
+
+
+def test_a_drop_in_whose_link_is_gone_is_put_back_by_a_restart_and_one_of_others_is_told(
+    staged: Staged,
+) -> None:
+    files = {"systemd/10-kedge.conf": "[Service]\nMemoryMax=1G\n"}
+    staged.started(staged.stage("threads=2\n", **files)["release"])
+    folder, of_all = (staged.link.parents[2] / "systemd" / f"kafka-rest@{n}.service.d" for n in ("8082", ""))
+    for each in (folder, of_all):
+        each.mkdir(parents=True)
+    (folder / "10-kedge.conf").symlink_to(staged.link / "systemd" / "10-kedge.conf")
+    (of_all / "override.conf").write_text("[Service]\nMemoryMax=infinity\n")
+    there = staged.stage("threads=2\n", **files)
+    assert (there["pending"], there["edited"], there["dropins"]) == (
+        False,
+        False,
+        [str(of_all / "override.conf")],
+    )
+    (folder / "10-kedge.conf").unlink()
+    lost = staged.stage("threads=2\n", **files)
+    assert (lost["pending"], lost["edited"]) == (True, True)
+    # A file in the place of the link holds what somebody wrote.
+    staged.started(lost["release"])
+    (folder / "10-kedge.conf").write_text("")
+    assert staged.stage("threads=2\n", check=True, **files)["edited"]
 
 
 def test_what_somebody_added_goes_and_what_he_wrote_in_another_encoding_is_put_back(staged: Staged) -> None:

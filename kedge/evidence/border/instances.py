@@ -78,6 +78,8 @@ class StagedInstance(Untrusted):
     current: Name | None
     pending: bool
     edited: bool
+    #: Files of others that systemd reads for the instance as well.
+    dropins: _Texts
     touched: bool
     comments: bool
     same_rows: bool

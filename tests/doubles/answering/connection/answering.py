@@ -97,7 +97,7 @@ def _answer(module: str, given: dict[str, Any]) -> dict[str, Any]:
 def _staged(given: dict[str, Any]) -> dict[str, Any]:
     named = [i["name"] for i in given["instances"]]
     told = {"release": "0" * 12, "current": "1" * 12, "active": True, "pending": True, "in_force": []}
-    told |= {"comments": False, "edited": False, "touched": False, "digests": {}}
+    told |= {"comments": False, "edited": False, "dropins": [], "touched": False, "digests": {}}
     told |= {"same_rows": False, "rows": ""}
     staged = [{"name": name, "predecessor": "", **told} for name in named]
     names = {"pending": named, "restart": named, "stale": [], "strange": []}
