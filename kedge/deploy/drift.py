@@ -303,7 +303,7 @@ def _lines_of_instance(one: Mapping[str, Any]) -> list[str]:
     """Return what differs, and what systemd reads besides."""
     return [
         *one["lines"],
-        *(f"{path} is not Kedge's: it counts, and a deploy leaves it" for path in one["beside"]),
+        *(f"{path} is not Kedge's: it counts, and a deploy leaves it" for path in one.get("beside", ())),
     ]
 
 
