@@ -22,6 +22,7 @@ CHANGED: Final[Mapping[str, str]] = {
     "java.flags": "0.2.0",
     "mirror.flows": "0.2.0",
     "mirror.producer.retries": "0.2.0",
+    "mirror.round_trip": "0.2.0",
     "rest.consumer.pause": "0.2.0",
     "rest.consumer.poll_records": "0.2.0",
     "rest.heap.consumers": "0.2.0",

@@ -322,12 +322,15 @@ def _flow(
         yield Sum("mirror.processes", name, len(instances), largest, "processes beside the largest topic (Salesforce)",
                   "warning", ("mirror.processes",))  # fmt: skip
     _, brokers = cluster_of(hosts, groups, flow["target"])
-    if rate and flow.get("round_trip_ms"):
-        # One request on its way to each broker: max.in.flight.requests.per.connection is 1.
+    if rate and flow.get("round_trip_ms") and flow.get("direction") != "pull":
+        # One request on its way to each broker: max.in.flight.requests.per.connection is 1. A task of
+        # MirrorMaker 2 writes to the partitions that it reads, a classic process to all.
         producers = largest if not classic else min(len(instances), largest)
+        written = largest_target(flow, plan, classic)
+        own = written if classic else math.ceil(written / largest)
         request = min(value(settings, "max.request.size", REQUEST_SIZE),
-                      largest_target(flow, plan, classic) * value(settings, "batch.size", 16_384))  # fmt: skip
-        most = producers * (brokers or 1) * request / (flow["round_trip_ms"] / 1_000)
+                      own * value(settings, "batch.size", 16_384))  # fmt: skip
+        most = producers * min(brokers or 1, own) * request / (flow["round_trip_ms"] / 1_000)
         yield Sum("mirror.round_trip", name, rate, most, "MB/s beside requests over the round trip, bytes/s",
                   "warning", ("mirror.round_trip",))  # fmt: skip
 

@@ -68,12 +68,24 @@ def test_hosts_beyond_the_partitions_are_not_to_get_processes_that_would_idle() 
 
 
 def test_mirror_maker_2_is_asked_for_its_rate_over_the_round_trip_too() -> None:
-    # A task, hence a producer, for each of 20 partitions, whatever the workers.
-    flow = {"mb_per_s": 400, "round_trip_ms": 100}
+    # A task, hence a producer, for each of 20 partitions, whatever the workers: 20 batches of 50,000 bytes.
+    flow = {"mb_per_s": 40, "round_trip_ms": 100}
     (warning,) = findings(mirrors(2, flow, **MM2), "mirror.round_trip")
-    assert "20 producers" in warning.message
-    assert warning.fix.startswith("use a topic of ")
+    assert "20 tasks, each with a request of 50000 bytes, 1 x batch.size at most, to 1 of" in warning.message
+    assert "that is 10 MB/s: enough only if the records compress 4.0 times" in warning.message
+    assert warning.fix.startswith("raise batch.size to 200000 ")
+    assert "max_compression_ratio: 0.2 gives that" in warning.fix
+    assert findings(mirrors(2, flow | {"max_compression_ratio": 0.2}, **MM2), "mirror.round_trip") == []
     assert findings(mirrors(2, flow | {"mb_per_s": 10, "processes": 1}, **MM2), "mirror.round_trip") == []
+
+
+def test_mirrors_near_the_target_have_fetches_on_their_way() -> None:
+    flow = {"mb_per_s": 40, "round_trip_ms": 100, "direction": "pull"}
+    assert findings(mirrors(2, flow, **MM2), "mirror.round_trip") == []
+    few = flow | {"largest_topic_partitions": 2, "target_partitions": 2}
+    (warning,) = findings(mirrors(2, few, **MM2), "mirror.round_trip")
+    assert "2 partitions x 1 MiB. Every 100 ms that is 21 MB/s" in warning.message
+    assert warning.fix.startswith("raise max.partition.fetch.bytes")
 
 
 def test_a_plan_does_not_ask_for_another_linger_than_it_chose_to_the_letter() -> None:
@@ -101,7 +113,8 @@ def test_a_mirror_that_gives_a_record_up_before_its_batch_fills_is_an_error() ->
 def test_a_rate_that_no_number_of_producers_carries_over_the_round_trip_is_a_warning() -> None:
     (warning,) = findings(mirrors(2, {"mb_per_s": 400, "round_trip_ms": 100}), "mirror.round_trip")
     assert warning.severity == "warning"
-    assert "20 producers" in warning.message
+    assert "20 processes, each with a request of 350000 bytes" in warning.message
+    assert warning.fix.startswith("raise batch.size to 95239 ")
 
 
 def test_the_producer_has_the_articles_values_by_their_numbers() -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from kedge.plan.placement import quotas
 from kedge.plan.settings import Sheet
+from kedge.services.clients.fetches import PARTITION_FETCH
 from kedge.services.host.facts import HostFacts
 from kedge.services.mirror.flow import ARTICLE, BENCH, MEASURED, Flow
 from kedge.services.mirror.measured_capacity import processes_for
@@ -98,28 +99,66 @@ def _check_cores(sheet: Sheet, flow: Flow, cores: int) -> None:
 
 
 def _needed(sheet: Sheet, flow: Flow, brokers: int) -> int:
-    """Return how many producers the flow's rate needs over its round trip; 0 when either is not known.
+    """Return how many producers the flow's rate needs over its round trip; 0 where nothing says so.
 
-    A producer has one request on its way to each broker (max.in.flight.requests.per.connection is 1).
+    What is on its way at a time bounds what a round trip carries. A producer has one request on its way to
+    each broker (max.in.flight.requests.per.connection is 1): that of a classic process with batches of all
+    partitions, that of a task of MirrorMaker 2 with those that the task reads. Mirrors near the target
+    (``pull``) have fetches on their way, and produce without the round trip.
     """
-    spec = flow.flow
+    spec, limits, batch = flow.flow, flow.limits, batch_bytes(flow)
     if not spec.mb_per_s or not spec.round_trip_ms:
         return 0
-    batches = math.ceil(flow.limits.written / brokers) * batch_bytes(flow)
-    request = min(flow.limits.message_bytes, batches)
-    each = brokers * request / (spec.round_trip_ms / 1000) / 1e6
-    needed = math.ceil(spec.mb_per_s / each)
     # A worker of MirrorMaker 2 has a producer for each of its tasks, however many workers there are.
     asked = spec.processes if flow.classic else None
-    carrying = min(asked or flow.limits.largest, flow.limits.largest)
-    if needed > carrying:
+    carrying = min(asked or limits.largest, limits.largest)
+    if spec.direction == "pull":
+        fetched = flow.fetches.held(limits.written, carrying)
+        _check_round_trip(
+            sheet,
+            flow,
+            fetched,
+            f"fetches of {fetched} bytes on the way at a time, {flow.fetches.said(limits.written, carrying)}",
+            f"raise {PARTITION_FETCH} of its consumers, or use a topic of more partitions",
+        )
+        return 0
+    partitions = limits.written if flow.classic else math.ceil(limits.written / limits.largest)
+    reached = min(brokers, partitions)
+    batches = math.ceil(partitions / reached)
+    request = min(limits.message_bytes, batches * batch)
+    each = reached * request
+    times = spec.mb_per_s * 1e6 * spec.round_trip_ms / 1000 / each
+    wanted = math.ceil(batch * times / carrying)
+    larger = (
+        f"raise batch.size to {wanted} ({sheet.name(f'{flow.variable}.max_compression_ratio')}: "
+        f"{math.ceil(1000 * wanted / limits.message_bytes) / 1000:g} gives that), "
+        if batches * wanted <= limits.message_bytes
+        else ""
+    )
+    needed = math.ceil(times)
+    whose = f"{carrying} processes, each" if flow.classic else f"{carrying} tasks, each"
+    processes = f"{needed} processes and " if flow.classic else ""
+    _check_round_trip(
+        sheet,
+        flow,
+        carrying * each,
+        f"{carrying * each} bytes on the way at a time: {whose} with a request of {request} bytes, {batches} "
+        f"x batch.size at most, to {reached} of the brokers",
+        f"{larger}use {processes}a topic of {needed} partitions, or direction pull",
+    )
+    return needed
+
+
+def _check_round_trip(sheet: Sheet, flow: Flow, on_the_way: int, said: str, fix: str) -> None:
+    """Find a flow that has more to carry in a round trip than is on its way at a time."""
+    spec = flow.flow
+    carried = on_the_way / (spec.round_trip_ms / 1000) / 1e6
+    wanted = spec.mb_per_s or 0
+    if wanted > carried:
         sheet.warning(
             "mirror.round_trip",
-            f"flow {flow.name} has to sustain {spec.mb_per_s:g} MB/s, and {carrying} producers with a "
-            f"request "
-            f"of {request} bytes for each of {brokers} brokers every {spec.round_trip_ms:g} ms sustain "
-            f"{carrying * each:.1f} MB/s before compression",
-            f"use {f'{needed} processes and a topic' if flow.classic else 'a topic'} of "
-            f"{'as many' if flow.classic else needed} partitions, larger messages, or direction pull",
+            f"flow {flow.name} has {wanted:g} MB/s before compression, and {said}. Every "
+            f"{spec.round_trip_ms:g} ms that is {carried:.2g} MB/s: enough only if the records compress "
+            f"{wanted / carried:.1f} times",
+            fix,
         )
-    return needed
