@@ -111,8 +111,8 @@ def steps_of(number: int) -> list[Step]:
 
 def killed(number: int, step: Step, way: str, chance: random.Random) -> str:
     """Deploy, and kill at a step; return what the run said, empty where the step had ended before."""
-    # A moment of the step that is drawn, without what it takes to begin and end a task.
-    after, at_once = round(chance.random() * max(step.seconds - 3, 0), 2), chance.random() < 0.5
+    # A moment of the step that is drawn: its end is told later than it comes.
+    after, at_once = round(chance.random() * 0.7 * step.seconds, 2), chance.random() < 0.5
     tasks, hit, printed = 0, False, []
     with (
         module_killer(step.host, after) as kill_module,
