@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from kedge.closed_output import until_closed
+from kedge.evidence.command_line import until_closed
 from kedge.evidence.nearest import nearest
 from kedge.evidence.release import VERSION
 
@@ -46,6 +46,7 @@ COMMANDS: Final = {
     ),
     "watch-topic": Command("verify.watch_topic", "print the rate at which topics grow", "--help"),
     "setup": Command("kedge.setup.phases", "install what a clone lacks", "--without-fleet"),
+    "completion": Command("kedge.completion", "print what completes these in bash or zsh", "bash"),
 }
 #: What only a clone has: playbooks, the load, the audit.
 _OF_A_CLONE: Final = ("lab", "pyspark", "spark_checks", "verify")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
 
+from kedge.evidence.command_line import described, working
 from kedge.evidence.nearest import nearest
 from kedge.evidence.printable import plain_lines
 from kedge.keys import catalogue
@@ -40,15 +41,18 @@ _OF_IMAGE: Final = "KAFKA_REST_"
 
 def main(arguments: list[str] | None = None) -> int:
     """Print what is known of a word; return 0, or 2 where nothing is or an input cannot be read."""
-    parser = argparse.ArgumentParser(prog="kedge explain", description=__doc__)
+    parser = argparse.ArgumentParser(prog="kedge explain", description=described(__doc__))
     parser.add_argument("word", metavar="KEY|RULE", help="a component's key, or a rule that a plan names")
     parser.add_argument(
         "where", nargs="?", default="", help="only of places that begin so, such as rest1 or 'topic orders'"
     )
-    parser.add_argument("--inventory", "-i", action="append", default=[], type=Path, help="its plan as well")
+    parser.add_argument(
+        "--inventory", "-i", action="append", default=[], type=Path, metavar="INV", help="its plan as well"
+    )
     options = parser.parse_args(arguments)
     try:
-        plan = _plan(options.inventory)
+        with working(f"planning {', '.join(map(str, options.inventory))}"):
+            plan = _plan(options.inventory)
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2

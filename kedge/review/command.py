@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kedge.evidence.bounds import TooMuchError, in_bounds
+from kedge.evidence.command_line import described, working
 from kedge.evidence.nearest import nearest
 from kedge.evidence.printable import plain, plain_lines
 from kedge.plan.hosts import Inventory
@@ -34,7 +35,7 @@ _SECONDS: Final = 60
 
 def main(arguments: Sequence[str]) -> int:
     """Print the review; return 0 where nothing is wrong, 1 with an error finding, 2 for input of no use."""
-    parser = argparse.ArgumentParser(prog="kedge review", description=__doc__)
+    parser = argparse.ArgumentParser(prog="kedge review", description=described(__doc__))
     parser.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help="what you have; see docs/adopt.md"
     )
@@ -54,9 +55,10 @@ def main(arguments: Sequence[str]) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        judgements, others = bounded(
-            lambda: review(options.files, options.cores, options.memory_mib, options.workload)
-        )
+        with working(f"reviewing {', '.join(map(str, options.files))}"):
+            judgements, others = bounded(
+                lambda: review(options.files, options.cores, options.memory_mib, options.workload)
+            )
     except ReviewError as error:
         print(plain(error), file=sys.stderr)
         return 2
