@@ -46,7 +46,7 @@ def _memory(
     if wanted > heap:
         fix = f"set {name} to {size}, and the heap to {wanted}m"
     elif process.kind == "streams":
-        said += ". RocksDB lies outside the heap, and takes what its stores do, which nobody said here"
+        said += ". RocksDB lies outside the heap, and needs memory for stores whose sizes were not given"
         fix = f"set {name} to {size} and what RocksDB may take, or the heap to less"
     elif beside >= limit:
         fix = f"set {name} to {size}"

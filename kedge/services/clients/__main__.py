@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from kedge.evidence.command_line import described, until_closed
+from kedge.evidence.command_line import described, until_closed, working
 from kedge.plan.findings import Finding
 from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.inventory.yaml_files import InventoryError
@@ -40,11 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="a folder to write the files to")
     options = parser.parse_args(arguments)
     try:
-        inventory = read_inventory(options.inventory, SERVICES)
+        with working(f"planning {options.inventory}"):
+            inventory = read_inventory(options.inventory, SERVICES)
+            plan = make_plan(inventory)
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2
-    plan = make_plan(inventory)
     chosen = sorted(plan.clients) if options.client is None else [options.client]
     findings = client_findings(plan)
     for f in findings:

@@ -156,7 +156,7 @@ def check_heap(
     needed_mib = _mib(needed)
     if heap_mib < needed_mib:
         idle = (
-            "the least that was measured to do; consumers and connections, which nobody said here, take more"
+            "the least that was measured to do; consumers and connections, whose numbers were not given, take more"
         )
         unsaid = sheet.either("", "" if load.consumers or load.connections else idle)
         sheet.warning(
