@@ -25,6 +25,7 @@ def test_help_names_every_command_with_an_example(capsys: pytest.CaptureFixture[
         cli.main(["--help"])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
+    assert "`" not in shown
     for name, command in cli.COMMANDS.items():
         assert f"kedge {name} {command.example}" in shown
 
@@ -74,6 +75,13 @@ def test_former_names_reach_their_commands(former: tuple[str, ...], usage: str) 
     done = run("-m", *former, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith(usage)
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_the_example_of_a_command_is_one_that_it_takes(name: str) -> None:
+    parser = completion._parser(cli.COMMANDS[name].module)
+    assert parser is not None
+    parser.parse_args(cli.COMMANDS[name].example.split())
 
 
 def test_help_of_a_command_has_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
