@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from kedge.closed_output import until_closed
+from kedge.evidence.command_line import until_closed
 from kedge.evidence.nearest import nearest
 from kedge.evidence.release import VERSION
 
@@ -28,7 +28,9 @@ COMMANDS: Final = {
         "kedge.review.command", "judge configuration files that you run today", "docker-compose.yml"
     ),
     "explain": Command(
-        "kedge.explain", "say what a key or a rule is, and why a plan has it", "linger.ms -i inventories/prod"
+        "kedge.explain",
+        "say what a key or a rule does, and why a plan has it",
+        "linger.ms -i inventories/prod",
     ),
     "clients": Command(
         "kedge.services.clients.__main__",
@@ -40,12 +42,23 @@ COMMANDS: Final = {
         "judge evidence: verdicts, a report (needs Spark)",
         "--evidence runs/latest/evidence --slo runs/latest/slo.yml --out report",
     ),
-    "limits": Command("verify.limits", "measure what bounds this machine's load", "--help"),
-    "measure": Command(
-        "verify.measure.__main__", "measure what one partition of a cluster sustains", "--help"
+    "limits": Command(
+        "verify.limits",
+        "compare a living cluster with the limits of a guide",
+        "-i inventories/prod --cluster leaf",
     ),
-    "watch-topic": Command("verify.watch_topic", "print the rate at which topics grow", "--help"),
+    "measure": Command(
+        "verify.measure.__main__",
+        "measure what one partition of a cluster sustains",
+        "-i inventories/prod --cluster leaf --record-bytes 1000",
+    ),
+    "watch-topic": Command(
+        "verify.watch_topic",
+        "print how fast a topic grows",
+        "-i inventories/prod --cluster leaf --topic orders",
+    ),
     "setup": Command("kedge.setup.phases", "install what a clone lacks", "--without-fleet"),
+    "completion": Command("kedge.completion", "print what completes these in bash or zsh", "bash"),
 }
 #: What only a clone has: playbooks, the load, the audit.
 _OF_A_CLONE: Final = ("lab", "pyspark", "spark_checks", "verify")
@@ -95,7 +108,7 @@ def _help() -> str:
         [
             "usage: kedge COMMAND ...",
             "",
-            "Plan and review the machines around a Kafka cluster. `kedge COMMAND --help` has the options.",
+            "Plan and review the machines around a Kafka cluster. Options of a command: kedge COMMAND --help",
             "",
             *lines,
         ]

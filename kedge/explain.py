@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
 
+from kedge.evidence.command_line import described, working
 from kedge.evidence.nearest import nearest
 from kedge.evidence.printable import plain_lines
 from kedge.keys import catalogue
@@ -17,7 +18,8 @@ from kedge.plan.inventory.archives import read_archives
 from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.inventory.yaml_files import InventoryError
 from kedge.plan.plan import Plan
-from kedge.plan.rules import since
+from kedge.plan.rules import setting as rules_setting
+from kedge.plan.rules import since, told
 from kedge.plan.settings import Setting
 from kedge.plan.sources import cited
 from kedge.plan.text import findings, wrapped
@@ -32,6 +34,8 @@ _FORMS: Final = {
     "#": "a whole number from {}",
     "%": "a number from {}",
 }
+#: The highest int and long of Java, and the lowest without their sign.
+_HIGHEST: Final = ("2147483647", "2147483648", "9223372036854775807", "9223372036854775808")
 #: What stands before a client's key where a component hands it on.
 _CLIENTS: Final = ("admin", "client", "consumer", "producer")
 #: What stands before a key of kafka-rest in the environment of Confluent's image.
@@ -40,19 +44,22 @@ _OF_IMAGE: Final = "KAFKA_REST_"
 
 def main(arguments: list[str] | None = None) -> int:
     """Print what is known of a word; return 0, or 2 where nothing is or an input cannot be read."""
-    parser = argparse.ArgumentParser(prog="kedge explain", description=__doc__)
+    parser = argparse.ArgumentParser(prog="kedge explain", description=described(__doc__))
     parser.add_argument("word", metavar="KEY|RULE", help="a component's key, or a rule that a plan names")
     parser.add_argument(
         "where", nargs="?", default="", help="only of places that begin so, such as rest1 or 'topic orders'"
     )
-    parser.add_argument("--inventory", "-i", action="append", default=[], type=Path, help="its plan as well")
+    parser.add_argument(
+        "--inventory", "-i", action="append", default=[], type=Path, metavar="INV", help="its plan as well"
+    )
     options = parser.parse_args(arguments)
     try:
-        plan = _plan(options.inventory)
+        with working(f"planning {', '.join(map(str, options.inventory))}"):
+            plan = _plan(options.inventory)
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2
-    known = list(of_key(options.word))
+    known = [*of_key(options.word), *of_rules(options.word)]
     planned = list(of_plan(plan, options.word, options.where)) if plan else []
     if not known and not planned:
         near = nearest(options.word, words(plan))
@@ -62,6 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if plan and not planned:
         planned = [f"not in the plan{f' of {options.where}' * bool(options.where)}"]
+    if not plan:
+        planned = ["with -i INVENTORY also what its plan does with it, from which of your numbers"]
     blocks = ["\n".join(block) for block in (known, planned) if block]
     print(plain_lines("\n\n".join(blocks)))
     return 0
@@ -77,6 +86,7 @@ def _plan(inventory: list[Path]) -> Plan | None:
 def words(plan: Plan | None) -> set[str]:
     """Return all that can be explained."""
     known = {key for component in get_args(catalogue.Component) for key in catalogue.every_key(component)}
+    known |= {*told()}
     if plan:
         known |= {word for _, s in plan.settings() for word in (s.key, s.rule)}
         known |= {f.rule for f in plan.findings}
@@ -84,30 +94,46 @@ def words(plan: Plan | None) -> set[str]:
 
 
 def of_key(key: str) -> Iterator[str]:
-    """Yield what the components read under a key: what it takes and its default, by version."""
-    said: dict[tuple[str, str], list[str]] = {}
+    """Yield what a key does; who reads it, what it takes, and its default, by version."""
+    said: dict[tuple[str, str], dict[str, list[str]]] = {}
     for component in get_args(catalogue.Component):
         for version in catalogue.versions(component):
             if key in (entries := catalogue.entries(component, version)):
                 default = catalogue.defaults(component, version).get(key, "")
-                said.setdefault((_takes(entries[key]), default), []).append(f"{component} {version}")
+                of = said.setdefault((_takes(entries[key]), default), {})
+                of.setdefault(component, []).append(version)
     if said:
-        yield f"{key}: read by"
+        yield key
+        for purpose, components in catalogue.purposes(key).items():
+            yield from wrapped(f"{', '.join(components)}: {purpose}", 4)
+        yield "read by"
     elif (client := key.partition("."))[0] in _CLIENTS:
         yield from of_key(client[2])
     elif key.startswith(_OF_IMAGE):
         yield from of_key(key.removeprefix(_OF_IMAGE).lower().replace("_", "."))
     for (takes, default), readers in said.items():
         held = "; ".join(filter(None, (takes, f"default {default}" if default else "")))
-        yield from wrapped(f"{', '.join(readers)}{f': {held}' if held else ''}", 4)
+        by = "; ".join(f"{component} {', '.join(of)}" for component, of in readers.items())
+        yield from wrapped(f"{by}{f': {held}' if held else ''}", 4)
+
+
+def of_rules(word: str) -> Iterator[str]:
+    """Yield what the page of rules says of a rule, or of those that set a key: documents, measurements."""
+    for rule in [word] if word in told() else rules_setting(word):
+        yield f"rule {rule}, since {since(rule)}"
+        for column, said in told()[rule].items():
+            yield from wrapped(f"{column}: {said.partition('; since ')[0]}", 4)
 
 
 def _takes(form: str) -> str:
     sign, _, values = form.partition(" ")
     if sign not in _FORMS:
         return ""
-    between = " to " if sign in "#%" else ", "
-    return _FORMS[sign].format(between.join(values.split()))
+    if sign not in "#%":
+        return _FORMS[sign].format(", ".join(values.split()))
+    # The highest numbers of Java bound nothing.
+    ends = [end for end in values.split() if end.lstrip("-") not in _HIGHEST]
+    return _FORMS[sign].format(" to ".join(ends)) if ends and values.split()[0] == ends[0] else "a number"
 
 
 def of_plan(plan: Plan, word: str, where: str = "") -> Iterator[str]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+from kedge.evidence.command_line import described, working
 from kedge.evidence.nearest import nearest
 from kedge.plan.difference import PlanChange, at_commit, changes, document, moved, nothing, read_kept, shown
 from kedge.plan.hosts import Inventory
@@ -42,17 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"--basis {word}: no value rests on that; {mend}", file=sys.stderr)
             return 2
     try:
-        inventory = read_inventory(options.inventory, SERVICES, options.extra_vars)
-        for host in options.host:
-            if host not in inventory.hosts:
-                near = nearest(host, inventory.hosts)
-                mend = f"did you mean {near}?" if near else f"it has {', '.join(list(inventory.hosts)[:8])}"
-                raise InventoryError(f"--host {host}: the inventory has no such host; {mend}")
-        plan = make_plan(inventory, options.advice, archives=read_archives(inventory, SERVICES))
-        plan = replace(plan, findings=(*plan.findings, *look_at_classes(inventory, SERVICES)))
-        now = document(plan.to_json(), inventory, SERVICES, options.advice)
-        before = [_older(one, options, now) for one in options.against]
-        found = _changes(before, now) if before and not plan.has_errors else None
+        with working(f"planning {', '.join(map(str, options.inventory))}"):
+            inventory, plan, found = _planned(options)
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2
@@ -62,14 +54,30 @@ def main(arguments: list[str] | None = None) -> int:
     return 3 if options.exit_code and found else 0
 
 
+def _planned(options: argparse.Namespace) -> tuple[Inventory, Plan, list[PlanChange] | None]:
+    """Return the inventory, its plan, and what changes since --against; None without that, or with errors."""
+    inventory = read_inventory(options.inventory, SERVICES, options.extra_vars)
+    for host in options.host:
+        if host not in inventory.hosts:
+            near = nearest(host, inventory.hosts)
+            mend = f"did you mean {near}?" if near else f"it has {', '.join(list(inventory.hosts)[:8])}"
+            raise InventoryError(f"--host {host}: the inventory has no such host; {mend}")
+    plan = make_plan(inventory, options.advice, archives=read_archives(inventory, SERVICES))
+    plan = replace(plan, findings=(*plan.findings, *look_at_classes(inventory, SERVICES)))
+    now = document(plan.to_json(), inventory, SERVICES, options.advice)
+    before = [_older(one, options, now) for one in options.against]
+    return inventory, plan, _changes(before, now) if before and not plan.has_errors else None
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="kedge plan", description=__doc__)
+    parser = argparse.ArgumentParser(prog="kedge plan", description=described(__doc__))
     parser.add_argument(
         "--inventory",
         "-i",
         required=True,
         action="append",
         type=Path,
+        metavar="INV",
         help="an Ansible inventory; of several the later ones win, as with Ansible",
     )
     parser.add_argument("--format", choices=["text", "json", "html", "markdown"], default="text")

@@ -40,13 +40,9 @@ def page(known: Mapping[str, Source]) -> str:
 def _section(key: str, source: Source) -> list[str]:
     by = "" if source.by in {"Kedge", "you"} else f" By {source.by.removesuffix('.')}."
     version = f" Version: {source.version}." if source.version else ""
-    lines = [f"### {key}\n", f"{source.title}.{by}{version}\n"]
-    address = source.address
-    if "://" not in address:
-        address = os.path.relpath(address, "docs")
-    lines.append(f"- Address: {f'<{address}>' if '://' in address else f'[{address}]({address})'}")
-    cited = [*source.aliases, *(["a variable's name"] if key == "inventory" else [])]
-    lines.append(f"- In a plan: {'; '.join(cited)}")
+    address = source.address if "://" in source.address else os.path.relpath(source.address, "docs")
+    cited = "; ".join([*source.aliases, *(["a variable's name"] if key == "inventory" else [])])
+    lines = [f"### {key}\n", f"[{source.title}]({address}).{by}{version} In a plan: {cited}."]
     return [*lines, *(f"- Outdated: {what}" for what in source.outdated), ""]
 
 

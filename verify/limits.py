@@ -20,6 +20,7 @@ from rich.table import Table
 
 from kedge.deploy.kafka_admin import TIMEOUT_SECONDS, admin
 from kedge.evidence.border.untrusted import count, read_as
+from kedge.evidence.command_line import described
 from kedge.services.topics.living_cluster import (
     BrokerUse,
     ClusterLimit,
@@ -121,7 +122,7 @@ def _show(console: Console, limits: Iterable[ClusterLimit]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m verify.limits",
-        description=__doc__,
+        description=described(__doc__),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(

@@ -4,7 +4,7 @@ The catalogues lie in ``catalogues/COMPONENT-VERSION.txt``, one key a line, read
 themselves (their ConfigDef, and what librdkafka prints of its own). Behind a key stands what it takes, where
 that is known: ``= A B`` one of these, ``~ A B`` in any case, ``+ A B`` several with commas, ``# LOW HIGH`` a
 whole number from .. to, ``% LOW HIGH`` a number. Behind ``:=`` stands its default, where it has one that is
-known. A version between two files has the keys of the older one.
+known. A version between two files has the keys of the older one. ``purposes.txt`` has what keys do.
 """
 
 from __future__ import annotations
@@ -96,6 +96,22 @@ def entries(component: Component, version: str) -> Mapping[str, str]:
 def defaults(component: Component, version: str) -> Mapping[str, str]:
     """Return what holds of each key that is not set, of those with a default that is known."""
     return {key: default for key, (_, default) in _of(component, version).items() if default}
+
+
+def purposes(key: str) -> dict[str, list[str]]:
+    """Return what components say that a key does, each text with its components."""
+    return _purposes().get(key, {})
+
+
+@cache
+def _purposes() -> dict[str, dict[str, list[str]]]:
+    found: dict[str, dict[str, list[str]]] = {}
+    for line in _FOLDER.with_name("purposes.txt").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            key, _, said = line.partition(" (")
+            components, _, text = said.partition("): ")
+            found.setdefault(key, {})[text] = components.split(", ")
+    return found
 
 
 def _of(component: Component, version: str) -> Mapping[str, tuple[str, str]]:

@@ -1,8 +1,11 @@
-"""Since which release each rule gives the values that it gives."""
+"""What the page of rules says of each, and since which release it gives the values that it gives."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 #: The release that brought every rule which is not named below.
@@ -38,6 +41,40 @@ CHANGED: Final[Mapping[str, str]] = {
     "streams.offsets": "0.2.0",
     "streams.transactions": "0.2.0",
 }
+
+
+#: The page is data as well: of a clone, and as the wheel has it.
+_PAGES: Final = (Path(__file__).with_name("rules.md"), Path(__file__).parents[2] / "docs" / "rules.md")
+#: The column of the page that has the keys which a rule sets.
+_SETS: Final = "sets"
+
+
+@cache
+def told() -> Mapping[str, Mapping[str, str]]:
+    """Return the rows of the page by their rules: what each column says, without markup, the keys apart."""
+    found: dict[str, dict[str, str]] = {}
+    columns: list[str] = []
+    for line in next(page for page in _PAGES if page.exists()).read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("| ").split(" | ")] if line.startswith("| ") else []
+        if cells[:1] == ["rule"]:
+            columns = cells
+        elif cells and columns:
+            cells += [""] * (len(columns) - len(cells))
+            of = found.setdefault(_plain(cells[0]), {})
+            of |= {column: _plain(cell) for column, cell in zip(columns[1:], cells[1:], strict=False) if cell}
+        else:
+            columns = [] if not line.startswith("|") else columns
+    return found
+
+
+def setting(key: str) -> list[str]:
+    """Return the rules that set a key, with a client's prefix or without."""
+    keys = {rule: re.split(r"[,;]\s*", of.get(_SETS, "")) for rule, of in told().items()}
+    return [rule for rule, of in keys.items() if any(f".{one}".endswith(f".{key}") for one in of)]
+
+
+def _plain(cell: str) -> str:
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", cell.strip("| ")).replace("`", "").replace("*", "")
 
 
 def since(rule: str) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 from kedge.evidence.release import VERSION
 from kedge.plan.compact_names import compact, fold
 from kedge.plan.findings import Finding
+from kedge.plan.jvm_flags import maximum_heap_mib
 from kedge.plan.plan import Plan, PlannedInstance
 from kedge.plan.settings import Basis, Setting
 from kedge.plan.settings import apart as differences
@@ -39,7 +40,7 @@ def brief(plan: Plan) -> str:
         lines += _line(
             service,
             fold(of),
-            _count(sum(map(len, of.values())), "instance", "instances"),
+            "; ".join([_count(sum(map(len, of.values())), "instance", "instances"), *_memory(settings)]),
             settings,
             f"restarts in {_count(len(restarts.batches), 'batch', 'batches')}" if restarts else "",
         )
@@ -56,6 +57,16 @@ def brief(plan: Plan) -> str:
             f"planned by Kedge {VERSION}",
         ]
     )
+
+
+def _memory(settings: Collection[Setting]) -> Iterator[str]:
+    """Yield the heap and the memory limit of each instance, as a range where they differ."""
+    heaps = [maximum_heap_mib(s.value) for s in settings if s.key.endswith(("HEAP_OPTS", "JAVA_OPTS"))]
+    limits = [int(s.value[:-1]) for s in settings if s.key == "MemoryMax" and s.value[:-1].isdigit()]
+    for what, found in (("heap", [mib for mib in heaps if mib]), ("memory limit", limits)):
+        if found:
+            least, most = f"{min(found):,}", f"{max(found):,}"
+            yield f"{what} {least if least == most else f'{least} to {most}'} MiB each"
 
 
 def _line(name: str, where: str, what: str, settings: Collection[Setting], more: str = "") -> list[str]:

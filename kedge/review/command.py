@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kedge.evidence.bounds import TooMuchError, in_bounds
+from kedge.evidence.command_line import described, working
 from kedge.evidence.nearest import nearest
 from kedge.evidence.printable import plain, plain_lines
 from kedge.plan.hosts import Inventory
@@ -19,7 +20,14 @@ from kedge.plan.variables import Strict, read_model
 from kedge.review.judging import Judgement, judge, model_of, without_secrets_of
 from kedge.review.kinds import parts_of
 from kedge.review.neighbours import judge_balancer, judge_kernel
-from kedge.review.processes import TITLES, ReviewedMachine, processes_of, with_connectors, with_their_files
+from kedge.review.processes import (
+    ALLOWED,
+    TITLES,
+    ReviewedMachine,
+    processes_of,
+    with_connectors,
+    with_their_files,
+)
 from kedge.review.reading import ReviewError
 from kedge.review.showing import markdown, text
 
@@ -34,7 +42,7 @@ _SECONDS: Final = 60
 
 def main(arguments: Sequence[str]) -> int:
     """Print the review; return 0 where nothing is wrong, 1 with an error finding, 2 for input of no use."""
-    parser = argparse.ArgumentParser(prog="kedge review", description=__doc__)
+    parser = argparse.ArgumentParser(prog="kedge review", description=described(__doc__))
     parser.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help="what you have; see docs/adopt.md"
     )
@@ -48,15 +56,27 @@ def main(arguments: Sequence[str]) -> int:
         metavar="NAME=VALUE",
         help="what the process has to sustain, such as consumers=500",
     )
+    parser.add_argument(
+        "--allow",
+        action="extend",
+        nargs="+",
+        default=[],
+        choices=ALLOWED,
+        metavar="KIND",
+        help=f"what may happen to records: {', '.join(ALLOWED)}; without it none of them",
+    )
     parser.add_argument("--format", choices=["text", "markdown", "json"], default="text")
     parser.add_argument(
         "--all", "--full", dest="full", action="store_true", help="also notes, every key and every reason"
     )
     options = parser.parse_args(arguments)
     try:
-        judgements, others = bounded(
-            lambda: review(options.files, options.cores, options.memory_mib, options.workload)
-        )
+        with working(f"reviewing {', '.join(map(str, options.files))}"):
+            judgements, others = bounded(
+                lambda: review(
+                    options.files, options.cores, options.memory_mib, options.workload, options.allow
+                )
+            )
     except ReviewError as error:
         print(plain(error), file=sys.stderr)
         return 2
@@ -85,6 +105,7 @@ def review(
     cores: int | None = None,
     memory_mib: int | None = None,
     workload: Sequence[str] = (),
+    allow: Sequence[str] = (),
 ) -> tuple[list[Judgement], list[str]]:
     """Return what there is to say of the files, and what in them is nothing that is reviewed.
 
@@ -102,7 +123,7 @@ def review(
     for option, given, least in (("--cores", cores, 1), ("--memory-mib", memory_mib, 256)):
         if given is not None and given < least:
             raise ReviewError(f"{option} {given}: write {least} or more")
-    machine = ReviewedMachine(workload=said)
+    machine = ReviewedMachine(workload=said, allowed=tuple(allow))
     machine = replace(machine, cores=cores or machine.cores, memory_mib=memory_mib or machine.memory_mib)
     asked = {f"--workload {name}" for name in said}
     asked |= {"--cores"} if cores else set()

@@ -30,12 +30,38 @@ _Maps = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class LimitNames:
+    """What a file of containers calls the directives of a unit that bound a process.
+
+    ``compose`` is false of Kubernetes, whose pods bound neither open files nor threads; ``deploy`` is true of
+    a compose file that has its limits there.
+    """
+
+    compose: bool = True
+    deploy: bool = False
+
+    def of(self, directive: str) -> str | None:
+        """Return the name; None where the file can say nothing of it."""
+        under = "deploy.resources.limits" if self.deploy else "resources.limits" * (not self.compose)
+        names = {"MemoryMax": f"{under}.memory" if under else "mem_limit"}
+        if self.compose:
+            threads = f"{under}.pids" if under else "pids_limit"
+            names |= {"LimitNOFILE": "ulimits.nofile", "TasksMax": threads}
+        return names.get(directive)
+
+    def size(self, of_unit: str) -> str:
+        """Return a size as the file writes it, such as 512m or 512Mi."""
+        return re.sub(r"(?<=\d)M$", "m" if self.compose else "Mi", of_unit)
+
+
+@dataclass(frozen=True, slots=True)
 class ComposeContainer:
     """One container of a file.
 
-    ``limits`` are as a unit has them (``MemoryMax``, ``CPUQuota``); ``elsewhere`` names what gives it more
-    variables: files, by their base names, and what of Kubernetes is not in the file. ``mounted`` has the
-    base names of mounted files, in the container and outside; ``published`` its first port that others reach.
+    ``limits`` are as a unit has them (``MemoryMax``, ``CPUQuota``), and ``names`` is what the file calls
+    them; ``elsewhere`` names what gives it more variables: files, by their base names, and what of Kubernetes
+    is not in the file. ``mounted`` has the base names of mounted files, in the container and outside;
+    ``published`` its first port that others reach. ``properties``: a chart has keys as they are.
     """
 
     where: str
@@ -46,6 +72,8 @@ class ComposeContainer:
     elsewhere: tuple[str, ...] = ()
     mounted: Mapping[str, str] = field(default_factory=dict)
     published: str = ""
+    names: LimitNames = LimitNames()
+    properties: bool = False
 
 
 def containers(documents: list[Any], name: str) -> list[ComposeContainer]:
@@ -163,8 +191,11 @@ def _container(node: Mapping[Any, Any], name: str, called: str, maps: _Maps) -> 
     elsewhere = tuple(f"{kind} {one}".strip() for kind, one in named if one not in maps)
     image = str(node.get("image", ""))
     command, mounted = command.replace("\n", " "), dict(_mounted(node))
+    # A container of a pod has its name in it, a service of compose above it.
+    names = LimitNames("name" not in node, deploy=bool(_at(node, "deploy", "resources", "limits")[0]))
+    limits, published = limits_of(node, where), _published(node)
     return ComposeContainer(
-        where, image, command, environment, limits_of(node, where), elsewhere, mounted, _published(node)
+        where, image, command, environment, limits, elsewhere, mounted, published, names, _OVERRIDES in node
     )
 
 
@@ -228,23 +259,44 @@ def text_of_value(value: Any) -> str:
 
 
 def limits_of(node: Mapping[Any, Any], where: str) -> dict[str, Value]:
-    """Return the limits of a container as a unit has them."""
+    """Return the limits of a container as a unit has them, each at its line."""
     found = {}
-    match = re.fullmatch(rf"({_NUMBER})\s*([a-z]*)", _limit(node, "mem_limit", "memory").lower())
+    file = where.partition(",")[0]
+
+    def note(directive: str, text: str, line: int) -> None:
+        found[directive] = Value(text, f"{file}:{line}" if line else where)
+
+    memory, line = _limit(node, "mem_limit", "memory")
+    match = re.fullmatch(rf"({_NUMBER})\s*([a-z]*)", memory.lower())
     if match and match[2] in _SCALE:
-        found["MemoryMax"] = Value(f"{int(float(match[1]) * _SCALE[match[2]]) >> 20}M", where)
-    match = re.fullmatch(rf"({_NUMBER})(m?)", _limit(node, "cpus", "cpus") or _limit(node, "", "cpu"))
+        note("MemoryMax", f"{int(float(match[1]) * _SCALE[match[2]]) >> 20}M", line)
+    cores = next((one for one in (_limit(node, "cpus", "cpus"), _limit(node, "", "cpu")) if one[0]), ("", 0))
+    match = re.fullmatch(rf"({_NUMBER})(m?)", cores[0])
     if match:
-        found["CPUQuota"] = Value(f"{float(match[1]) * (0.1 if match[2] else 100):.0f}%", where)
+        note("CPUQuota", f"{float(match[1]) * (0.1 if match[2] else 100):.0f}%", cores[1])
+    threads, line = _limit(node, "pids_limit", "pids")
+    if re.fullmatch(r"[1-9]\d{0,8}", threads):
+        note("TasksMax", threads, line)
+    files, line = _at(node, "ulimits", "nofile")
+    hard = files.get("hard") if isinstance(files, Mapping) else files
+    if re.fullmatch(r"\d{1,9}", str(hard)):
+        note("LimitNOFILE", str(hard), line)
     return found
 
 
-def _limit(node: Mapping[Any, Any], short: str, name: str) -> str:
+def _limit(node: Mapping[Any, Any], short: str, name: str) -> tuple[str, int]:
     """Return a limit of a container as compose has it, short or under deploy, or as Kubernetes has it."""
-    given = node.get(short)
-    for path in (("deploy", "resources", "limits", name), ("resources", "limits", name)):
-        at: Any = node
-        for step in path:
-            at = at.get(step) if isinstance(at, Mapping) else None
-        given = given or at
-    return str(given or "").strip()
+    paths = ((short,), ("deploy", "resources", "limits", name), ("resources", "limits", name))
+    given = next((one for path in paths if (one := _at(node, *path))[0]), ("", 0))
+    return str(given[0]).strip(), given[1]
+
+
+def _at(node: Any, *path: str) -> tuple[Any, int]:
+    """Return what is under a path of keys, and the line of the last one; None and 0 where nothing is."""
+    line = 0
+    for step in path:
+        key = next((one for one in node if one == step), None) if isinstance(node, Mapping) else None
+        if key is None:
+            return None, 0
+        node, line = node[key], getattr(key, "line", 0)
+    return node, line

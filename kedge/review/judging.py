@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, Final
 
+from kedge.evidence.nearest import one_slip
 from kedge.evidence.secrets import holds_secret
+from kedge.keys.catalogue import every_key
 from kedge.plan.findings import Finding, Subject
 from kedge.plan.inventory.secrets import Known
 from kedge.plan.jvm_flags import SHARE
@@ -24,10 +26,12 @@ from kedge.plan.variable_messages import renamed
 from kedge.plan.variables import Strict
 from kedge.plan.version_numbers import numbers
 from kedge.review.connecting import check_connections
+from kedge.review.kinds import variable_of
 from kedge.review.processes import (
     HOST,
     PRODUCER,
     TITLES,
+    UNIT,
     FileReader,
     ReviewedMachine,
     RunningProcess,
@@ -38,7 +42,7 @@ from kedge.review.processes import (
     versions_of,
 )
 from kedge.review.reading import Value, comes_later
-from kedge.review.unit_limits import check_limits, memory_limit
+from kedge.review.unit_limits import check_limits, limit_name, limit_size, memory_limit
 from kedge.services.mirror.topology import check_topology
 from kedge.services.mirror.variables import MirrorFlow
 from kedge.services.planning import make_plan
@@ -115,6 +119,8 @@ class Judgement:
     #: What was looked at, and what was not there to be looked at.
     looked: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    #: Whether one process carries the workload, so that the values are those of one.
+    alone: bool = True
 
 
 def judge(
@@ -138,7 +144,13 @@ def judge(
     plugged = any(key in own for key in _PLUGINS)
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
     found = [_commented(f, own) for f in found]
-    found += check_limits(process, _settings(planned, process.kind))
+    limits = _settings(planned, process.kind)
+    small = any(
+        key.endswith(("HEAP_OPTS", "JAVA_OPTS")) and key in limits and f.severity != "note"
+        for f in found
+        for key in (f.subject.keys if f.subject else ())
+    )
+    found += check_limits(process, limits, small_heap=small)
     found += [*_missing(process), *check_connections(process)]
     if process.kind == "mm2" and not process.lacks:
         texts = {key: value.text for key, value in process.values.items() if not comes_later(value.text)}
@@ -155,8 +167,9 @@ def judge(
         tuple(_ordered([*on_command_lines(process), *process.findings, *placed])),
         rows,
         asks,
-        max(1, len(_instances(planned))),
+        plans.processes if machine.workload else 1,
         *_seen(process),
+        alone=plans.alone_carries,
     )
 
 
@@ -202,7 +215,8 @@ def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Find
         return finding
     if of.keys[0].startswith("zookeeper.") and process.kind == "classic":
         return replace(finding, fix=f"take {of.keys[0]} out: it is the old consumer's")
-    if of.known or SequenceMatcher(None, of.keys[0], of.meant).ratio() >= _LIKE:
+    alike = SequenceMatcher(None, of.keys[0], of.meant).ratio() >= _LIKE
+    if of.known or alike or (of.meant and one_slip(of.keys[0], of.meant)):
         return finding
     other = "its plugin reads it" if plugged else ""
     if process.kind in ("streams", "consumer", "producer"):
@@ -235,7 +249,7 @@ def without_secrets_of(judgement: Judgement, known: Known) -> Judgement:
     return replace(judgement, rows=rows, findings=found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Plans:
     """The plans of a process, with its values and without them."""
 
@@ -246,7 +260,21 @@ class _Plans:
 
     def without(self, advice: Advice) -> Plan:
         """Return the plan of its workload on its machine, as if nothing ran there."""
-        return make_plan(inventory_of(self.process, self.version, {}, self.machine, alone=False), advice)
+        return self._of_nothing(advice, 1 if self.alone_carries else None)
+
+    @cached_property
+    def alone_carries(self) -> bool:
+        """Whether one process carries the workload."""
+        return not self._of_nothing("measured", 1).has_errors
+
+    @cached_property
+    def processes(self) -> int:
+        """How many processes the plan would have for the workload on the machine."""
+        return max(1, len(_instances(self._of_nothing("measured", None))))
+
+    def _of_nothing(self, advice: Advice, processes: int | None) -> Plan:
+        planned = inventory_of(self.process, self.version, {}, self.machine, alone=False, processes=processes)
+        return make_plan(planned, advice)
 
     def with_values(self, own: Mapping[str, str]) -> Plan:
         """Return the plan of the one process with these values of its own."""
@@ -333,7 +361,23 @@ def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding)
     name = finding.subject.keys[0] if finding.subject.keys else FileReader().name(finding.subject.variable)
     named = renamed(finding, name) if finding.rule == "inventory.variable" else finding
     placed = replace(named, where=own[about].place if about is not None else process.where)
-    return replace(placed, message=_worded(process, placed.message), fix=_worded(process, placed.fix))
+    fix = _as_variables(process, _worded(process, placed.fix))
+    return replace(placed, message=_worded(process, placed.message), fix=fix)
+
+
+def _as_variables(process: RunningProcess, text: str) -> str:
+    """Return a text with the variables that the process's file has for keys."""
+    if not process.variables:
+        return text
+    proxy = DISTRIBUTIONS[process.kind].keys
+    known = frozenset[str]().union(*(every_key(component) for component in proxy.components))
+
+    def named(word: re.Match[str]) -> str:
+        key = word[0]
+        of_client = key.startswith(("admin.", "client.", "consumer.", "producer."))
+        return variable_of(process.variables, key) if of_client or key in known else key
+
+    return re.sub(r"(?<![\w./-])[a-z]\w*(?:[.-]\w+)+(?![\w./-])", named, text)
 
 
 def _worded(process: RunningProcess, text: str) -> str:
@@ -383,18 +427,24 @@ def _rows(
         value = own.get(key)
         if _LAYOUT.search(s.rule) or s.copied or s.hidden or (process.words and _DEDICATED.match(key)):
             continue
+        if key in UNIT and process.limits and not process.limits.of(key):
+            continue
+
+        def sized(text: str | None, key: str = key) -> str | None:
+            return limit_size(process, text) if text and key == "MemoryMax" else text
+
         yield ReviewedKey(
             s.file.rpartition("/")[2],
-            _worded(process, key.removeprefix(PRODUCER)),
-            shown_value(key, value.text) if value else None,
+            _named(process, key),
+            sized(shown_value(key, value.text) if value else None),
             value.place if value else "",
-            there[key].value if key in there else None,
-            here[key].value if key in here else None,
+            sized(there[key].value if key in there else None),
+            sized(here[key].value if key in here else None),
             s.rule,
             s.because,
             s.basis,
             s.source,
-            tuple(ask.option for ask in asks if key.removeprefix(PRODUCER) in ask.decides),
+            tuple(ask.option for ask in asks if set(_pair(_named(process, key))) & set(ask.decides)),
             unset.get(key),
         )
 
@@ -427,7 +477,26 @@ def _asks(
         alternatives.append((f"--workload {field}=", what, before, partial(settings, **value)))
     for option, what, before, after in alternatives:
         if option.rstrip("=") not in asked and (decides := _differing(before, after())):
-            yield Ask(option, what, decides)
+            named = [_named(process, key) for key in decides
+                     if not (key in UNIT and process.limits and not process.limits.of(key))]  # fmt: skip
+            yield Ask(option, what, tuple(named))
+
+
+def _named(process: RunningProcess, key: str) -> str:
+    """Return what the files of a process call a key, or a limit."""
+    bare = _worded(process, key.removeprefix(PRODUCER))
+    return limit_name(process, key) if key in UNIT else bare
+
+
+#: Keys that say something together alone: the first rests on the time that the second gives.
+PAIRS: Final[Mapping[str, str]] = {
+    "fetch.min.bytes": "consumer.request.timeout.ms",
+    "consumer.fetch.min.bytes": "consumer.fetch.max.wait.ms",
+}
+
+
+def _pair(key: str) -> tuple[str, ...]:
+    return (key, PAIRS[key]) if key in PAIRS else (key,)
 
 
 def _differing(before: Mapping[str, Setting], after: Mapping[str, Setting]) -> tuple[str, ...]:

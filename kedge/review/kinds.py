@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kedge.plan.findings import Finding
-from kedge.review.containers import ComposeContainer, config_maps, containers
+from kedge.review.containers import ComposeContainer, LimitNames, config_maps, containers
 from kedge.review.reading import (
     ReviewError,
     Value,
@@ -59,6 +59,8 @@ class FileFindings:
         connector: which of the connectors of MirrorMaker 2 it is, if it is one.
         ends: of a connector, the aliases of its source and its target.
         findings: what reading it has shown already.
+        limits: of a container, what the file calls its limits.
+        variables: what the variables begin with that an image makes ``values`` of.
     """
 
     kind: Kind
@@ -77,6 +79,8 @@ class FileFindings:
     connector: str = ""
     ends: tuple[str, str] = ("", "")
     findings: tuple[Finding, ...] = ()
+    limits: LimitNames | None = None
+    variables: str = ""
 
 
 _IMAGE_VERSION: Final = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)")
@@ -176,7 +180,9 @@ def _of_resource(one: Resource) -> FileFindings:
     version = _IMAGE_VERSION.search(one.image)
     flags = {JVM_FLAGS: Value(one.flags, one.where)} if one.flags else {}
     part = FileFindings(kind, one.where, one.values, flags, one.limits, version=version[1] if version else "")
-    return replace(part, words=one.words, connector=one.part, ends=one.ends)
+    # A connector runs in a worker, whose limits are another file's.
+    limits = None if one.part else LimitNames(compose=False)
+    return replace(part, words=one.words, connector=one.part, ends=one.ends, limits=limits)
 
 
 def _of_maps(documents: list[Any], name: str) -> Iterator[FileFindings]:
@@ -228,7 +234,7 @@ def kind_of(values: Mapping[str, Value]) -> Kind | None:
 def _of_environment(variables: Mapping[str, Value], name: str) -> FileFindings:
     values, environment = rest_properties(variables)
     if values:
-        return FileFindings(_NAME, name, values, environment)
+        return FileFindings(_NAME, name, values, environment, variables=_CONTAINED.variables)
     return FileFindings("environment", name, environment=environment)
 
 
@@ -250,6 +256,11 @@ def _key(name: str) -> str:
     return name.lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
 
 
+def variable_of(begin: str, key: str) -> str:
+    """Return the variable that an image makes a property of."""
+    return f"{begin}{key.replace('_', '__').replace('-', '___').replace('.', '_').upper()}"
+
+
 def _of_container(one: ComposeContainer) -> FileFindings:
     version = _IMAGE_VERSION.search(one.image)
     said = version[1] if version else ""
@@ -267,13 +278,16 @@ def _of_container(one: ComposeContainer) -> FileFindings:
         if proxy and (jmx := kept.pop("KAFKAREST_JMX_PORT", None)):
             kept["JMX_PORT"] = jmx
         part = FileFindings(_NAME, one.where, values, kept, one.limits, version=said)
-        return replace(part, command=command, elsewhere=one.elsewhere, published=one.published)
+        part = replace(part, command=command, limits=one.names)
+        variables = "" if one.properties else _CONTAINED.variables
+        return replace(part, elsewhere=one.elsewhere, published=one.published, variables=variables)
     if one.command and (kind := _main(one.command)):
         part = _of_command(command, one.environment, one.where)
         # The tag of an application's image is the application's; a jar says more than any tag.
         of_image = "" if kind == "streams" else said
         files = {option: one.mounted.get(file, file) for option, file in part.files.items()}
         part = replace(part, kind=kind, unit=one.limits, version=part.version or of_image, files=files)
+        part = replace(part, limits=one.names)
         return replace(part, elsewhere=one.elsewhere, published=one.published)
     return FileFindings("other", one.where, heading=f"a container of {one.image or 'no image'}")
 

@@ -16,6 +16,7 @@ from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES
 from kedge.plan.jvm_flags import maximum_heap_mib
 from kedge.plan.values import int_or_zero
 from kedge.plan.version_numbers import numbers
+from kedge.review.containers import LimitNames
 from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings
 from kedge.review.reading import ReviewError, Value, settled
 from kedge.review.resources import connector_of
@@ -52,6 +53,8 @@ TITLES: Final[Mapping[str, str]] = {
     "haproxy": "HAProxy",
     "sysctl": "kernel settings",
 }
+#: What a person may allow to happen to records, by the names of service_levels.delivery.
+ALLOWED: Final = ("lost", "duplicated", "reordered")
 #: What a plan asks for of software that is there already.
 ARCHIVE: Final = {"kafka_rest_archive": "today.tar.gz", "kafka_rest_archive_checksum": "1" * 64}
 #: Options of classic MirrorMaker, and the variable of ours that stands for each.
@@ -63,7 +66,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
 #: Of one MirrorMaker 2: each two of them may be a flow.
 _CLUSTERS: Final = 30
 #: Directives of a unit that the plan sets too.
-_UNIT: Final = ("MemoryMax", "LimitNOFILE", "TasksMax", "TimeoutStopSec")
+UNIT: Final = ("MemoryMax", "LimitNOFILE", "TasksMax", "TimeoutStopSec")
 _CORES: Final = "CPUQuota"
 _SHELL: Final = ("KAFKA_HEAP_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_OPTS", "JMX_PORT", "LOG_DIR")
 
@@ -88,6 +91,8 @@ class RunningProcess:
         published: the port at which others reach its container.
         words: the names that its files have for keys, by what keys begin with.
         findings: what reading its files has shown already.
+        variables: what the variables begin with that its keys are written as; empty where none are.
+        limits: what its file calls the directives of a unit that bound it; a unit's own where it is None.
     """
 
     kind: str
@@ -105,6 +110,8 @@ class RunningProcess:
     published: str = ""
     words: tuple[tuple[str, str], ...] = ()
     findings: tuple[Finding, ...] = ()
+    limits: LimitNames | None = None
+    variables: str = ""
 
     @property
     def lacks(self) -> tuple[str, ...]:
@@ -318,7 +325,7 @@ def _with(process: RunningProcess, part: FileFindings) -> RunningProcess:
         process,
         where=places if process.where else part.where,
         environment=environment,
-        unit={**process.unit, **{k: v for k, v in part.unit.items() if k in _UNIT}},
+        unit={**process.unit, **{k: v for k, v in part.unit.items() if k in UNIT}},
         arguments={**process.arguments, **_settled(options)},
         version=process.version or part.version,
         commands=(*process.commands, *([part.command] if part.command else ())),
@@ -327,6 +334,8 @@ def _with(process: RunningProcess, part: FileFindings) -> RunningProcess:
         published=process.published or part.published,
         words=process.words or part.words,
         findings=(*process.findings, *part.findings),
+        limits=process.limits or part.limits,
+        variables=process.variables or part.variables,
     )
 
 
@@ -467,6 +476,8 @@ class ReviewedMachine:
     cores: int = 8
     memory_mib: int = 16_384
     workload: Mapping[str, Any] | None = None
+    #: Of ``ALLOWED``.
+    allowed: tuple[str, ...] = ()
 
 
 #: What holds the number of a workload, or of an application, that an option of a review says.
@@ -516,18 +527,25 @@ def unset_values(process: RunningProcess, version: str, own: Mapping[str, str]) 
 
 
 def inventory_of(
-    process: RunningProcess, version: str, own: Mapping[str, str], machine: ReviewedMachine, *, alone: bool
+    process: RunningProcess,
+    version: str,
+    own: Mapping[str, str],
+    machine: ReviewedMachine,
+    *,
+    alone: bool,
+    processes: int | None = 1,
 ) -> Inventory:
     """Return an inventory of one host that runs the process with these values of its own.
 
-    ``alone`` plans the one process that there is, as it is: not as many as its host would get, and with the
-    component's defaults where it sets nothing.
+    ``alone`` plans the process as it is, with the component's defaults where it sets nothing. Of a REST proxy
+    ``processes`` carry the workload, as many as the plan would give the host where it is None.
     """
     said = dict(machine.workload or {})
     reader = FileReader(unset_values(process, version, own) if alone else None, said)
     variables: dict[str, Any] = {
         "host_cores": machine.cores,
         "host_memory_mib": machine.memory_mib,
+        "service_levels": {"delivery": dict.fromkeys(machine.allowed)},
         "kafka_clusters": {
             name: {"version": "4.3.1", "bootstrap_servers": f"{place}:9092"}
             for name, place in (("today", "today"), (SOURCE, "source"), (TARGET, "target"))
@@ -546,12 +564,12 @@ def inventory_of(
             variables |= ARCHIVE
         if DISTRIBUTIONS[process.kind].fleet_only:
             variables["fleet"] = True
-        if alone:
-            variables["kafka_rest_instances_per_host"] = 1
+        if processes:
+            variables["kafka_rest_instances_per_host"] = processes
         return Inventory({HOST: variables}, {"kafka_rest": (HOST,), "all": (HOST,)}, reader=reader)
     if process.kind == "streams":
         fields = {k: v for k, v in said.items() if k in StreamsApp.model_fields}
-        settings = {k: v for k, v in own.items() if not k.isupper() and k not in _UNIT}
+        settings = {k: v for k, v in own.items() if not k.isupper() and k not in UNIT}
         variables |= {
             "streams_app_name": "today",
             "streams_app_main_class": "Today",

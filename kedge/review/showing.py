@@ -10,7 +10,7 @@ from kedge.plan.compact_names import fold
 from kedge.plan.settings import Basis, apart
 from kedge.plan.text import findings as of_findings
 from kedge.plan.text import wrapped
-from kedge.review.judging import Ask, Judgement, ReviewedKey
+from kedge.review.judging import PAIRS, Ask, Judgement, ReviewedKey
 from kedge.review.reading import comes_later
 
 #: Differences that are shown unless all are asked for.
@@ -30,6 +30,7 @@ def text(judgements: Sequence[Judgement], others: Sequence[str], *, full: bool =
     lines: list[str] = []
     for one in judgements:
         lines += wrapped(f"{one.where}: {one.title}; planned as {one.version}: {one.version_why}", 0)
+        lines += wrapped(several(one), 0)
         lines += _whole(one) if full else _short(one)
         lines.append("")
     if others:
@@ -69,6 +70,7 @@ def _short(one: Judgement) -> Iterator[str]:
         row
         for row in rows
         if not row.needs
+        and not (row.place and row.place in {f.where for f in shown})
         and not comes_later(row.today or "")
         and not (row.today is None and "/var/log/" in (row.planned or ""))
     ]
@@ -76,7 +78,8 @@ def _short(one: Judgement) -> Iterator[str]:
         of = f"{min(len(worth), _MOST)} of {len(rows)}, --all shows all" if len(rows) > _MOST else ""
         yield f"  worth having{f' ({of})' * bool(of)}"
         for row in worth[:_MOST]:
-            yield from _hung("    - ", f"{_change(row)}: {_begin(row.because)} ({row.basis})")
+            with_it = _partner(row, one.rows, worth)
+            yield from _hung("    - ", f"{_change(row)}{with_it}: {_begin(row.because)} ({row.basis})")
     if one.asks:
         numbers = [ask.option.removeprefix("--workload ") for ask in one.asks if _is_number(ask)]
         options = [ask.option for ask in one.asks if not _is_number(ask)]
@@ -107,14 +110,38 @@ def _change(row: ReviewedKey) -> str:
     return f"{place}{row.key}: {today or 'not set'} -> {planned}"
 
 
+def _partner(row: ReviewedKey, rows: Sequence[ReviewedKey], shown: Sequence[ReviewedKey]) -> str:
+    """Return the key that a row rests on, with its value, where it has no line of its own."""
+    other = next((one for one in rows if one.key == PAIRS.get(row.key) and one not in shown), None)
+    if other is None:
+        return ""
+    default = f"the default, {other.default}" if other.default else "the default"
+    return f", with {other.key}: {other.today or default}"
+
+
 def _begin(reason: str) -> str:
     """Return the first parts of a reason, as many as say something."""
     said = ""
     for part in re.split(r"(; |\. )", reason):
         if len(said) > _SAID and part in ("; ", ". "):
-            break
+            return f"{said} [...]"
         said += part
     return said
+
+
+def several(one: Judgement) -> str:
+    """Say of how many processes the values are, where the plan would have more than the one that there is."""
+    if one.instances == 1:
+        return ""
+    if one.alone:
+        return (
+            f"The values are for one process that carries the workload alone; the plan would have "
+            f"{one.instances} on this machine."
+        )
+    return (
+        f"One process cannot carry this workload: the values are those of one of {one.instances}, as many as "
+        "the plan would have on this machine."
+    )
 
 
 def looked(one: Judgement) -> str:
@@ -175,6 +202,7 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
             "",
             f"{one.title}; planned as {one.version}: {one.version_why}.",
             "",
+            *([several(one), ""] if several(one) else []),
         ]
         shown = [f for f in one.findings if full or f.severity != "note"]
         if shown:

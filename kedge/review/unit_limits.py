@@ -18,28 +18,38 @@ _SCALE: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _FILES: Final = 4096
 
 
-def check_limits(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
-    """Yield the limits that would end the process, or starve it."""
-    yield from _memory(process, planned)
+def check_limits(
+    process: RunningProcess, planned: Mapping[str, Setting], *, small_heap: bool = False
+) -> Iterator[Finding]:
+    """Yield the limits that would end the process, or starve it; ``small_heap`` if the heap is to grow."""
+    yield from _memory(process, planned, small_heap=small_heap)
     yield from _files(process, planned)
     yield from _tasks(process, planned)
 
 
-def _memory(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[Finding]:
+def _memory(
+    process: RunningProcess, planned: Mapping[str, Setting], *, small_heap: bool
+) -> Iterator[Finding]:
     limit = memory_limit(process)
     # A misspelt variable is read by no start script.
     heap = heap_of({key: value.text for key, value in process.environment.items() if key in planned}, limit)
     if limit is None or heap is None:
         return
     of_plan = {key: setting.value for key, setting in planned.items()}
-    beside = max(0, (_mib(of_plan.get("MemoryMax", "")) or 0) - (heap_of(of_plan) or 0))
-    said = f"MemoryMax is {limit} MiB, and the heap is {heap} MiB"
-    fix = f"set MemoryMax to {heap + beside}M, or the heap to {max(1, limit - beside)}m"
-    if process.kind == "streams":
-        said += ". RocksDB lies outside the heap, and takes what its stores do, which nobody said here"
-        fix = f"set MemoryMax to {heap + beside}M and what RocksDB may take, or the heap to less"
+    planned_heap = heap_of(of_plan) or 0
+    beside = max(0, (_mib(of_plan.get("MemoryMax", "")) or 0) - planned_heap)
+    # What both are to be is one answer.
+    wanted = max(heap, planned_heap) if small_heap else heap
+    name, size = limit_name(process, "MemoryMax"), limit_size(process, f"{wanted + beside}M")
+    said = f"{name} is {limit} MiB, and the heap is {heap} MiB"
+    fix = f"set {name} to {size}, or the heap to {max(1, limit - beside)}m"
+    if wanted > heap:
+        fix = f"set {name} to {size}, and the heap to {wanted}m"
+    elif process.kind == "streams":
+        said += ". RocksDB lies outside the heap, and needs memory for stores whose sizes were not given"
+        fix = f"set {name} to {size} and what RocksDB may take, or the heap to less"
     elif beside >= limit:
-        fix = f"set MemoryMax to {heap + beside}M"
+        fix = f"set {name} to {size}"
     if limit <= heap:
         yield Finding(
             "error",
@@ -49,7 +59,7 @@ def _memory(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator
             fix,
             Subject(keys=("MemoryMax",)),
         )
-    elif limit < heap + beside:
+    elif limit < wanted + beside:
         yield Finding(
             "warning",
             "review.memory",
@@ -67,13 +77,14 @@ def _files(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[
     limit = int_or_none(process.unit["LimitNOFILE"].text.rpartition(":")[2].strip())
     wanted = int_or_zero(planned["LimitNOFILE"].value)
     least = wanted if process.kind == "streams" else min(_FILES, wanted)
+    name = limit_name(process, "LimitNOFILE")
     if limit is not None and limit < least:
         yield Finding(
             "warning",
             "review.files",
             process.where,
-            f"LimitNOFILE is {limit}: connections and files beyond it fail with too many open files",
-            f"set LimitNOFILE to {wanted}, or take it out",
+            f"{name} is {limit}: connections and files beyond it fail with too many open files",
+            f"set {name} to {wanted}, or take it out",
             Subject(keys=("LimitNOFILE",)),
         )
 
@@ -83,16 +94,27 @@ def _tasks(process: RunningProcess, planned: Mapping[str, Setting]) -> Iterator[
         return
     limit = int_or_none(process.unit["TasksMax"].text.strip())
     wanted = int_or_zero(planned["TasksMax"].value)
+    name = limit_name(process, "TasksMax")
     # The plan gives twice what it counts.
     if limit is not None and limit < wanted // 2:
         yield Finding(
             "warning",
             "review.tasks",
             process.where,
-            f"TasksMax is {limit}, and the plan counts up to {wanted // 2} threads: it would start no more",
-            f"set TasksMax to {wanted}, or take it out",
+            f"{name} is {limit}, and the plan counts up to {wanted // 2} threads: it would start no more",
+            f"set {name} to {wanted}, or take it out",
             Subject(keys=("TasksMax",)),
         )
+
+
+def limit_name(process: RunningProcess, directive: str) -> str:
+    """Return what the file of a process calls a directive of a unit."""
+    return (process.limits and process.limits.of(directive)) or directive
+
+
+def limit_size(process: RunningProcess, of_unit: str) -> str:
+    """Return a size as the file of a process writes it."""
+    return process.limits.size(of_unit) if process.limits else of_unit
 
 
 def memory_limit(process: RunningProcess) -> int | None:

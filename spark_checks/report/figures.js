@@ -27,7 +27,7 @@
   draw(dark.matches);
   dark.addEventListener("change", function () { draw(dark.matches); });
   addEventListener("beforeprint", function () {
-    document.querySelectorAll("details.definition").forEach(function (one) { one.open = true; });
+    document.querySelectorAll("details").forEach(function (one) { one.open = true; });
     draw(false);
   });
   addEventListener("afterprint", function () { draw(dark.matches); });

@@ -11,6 +11,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from spark_checks.job import Audit
 from spark_checks.report import charts, subject
+from spark_checks.report.answer import answer
 from spark_checks.report.terminal import summary
 
 #: Suffixes of measured keys and the units that they stand for, longest first.
@@ -38,6 +39,7 @@ def render(audit: Audit) -> str:
     results = {result.name: result for result in audit.results}
     return page.get_template("page.html.j2").render(
         audit=audit,
+        answer=answer(audit),
         run=run,
         head=subject.head(run),
         lasted=(run.measured_until_us - run.started_us) / 1e6,

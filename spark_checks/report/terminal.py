@@ -68,7 +68,7 @@ def summary(result: Result, width: int) -> str:
     """Return as many of a check's figures as fit, those that decided its verdict first."""
     decisive = sorted(result.figures, key=lambda one: one.verdict != result.verdict)
     if not decisive or (result.verdict in ("fail", "unknown") and decisive[0].verdict != result.verdict):
-        return textwrap.shorten(result.because, width, placeholder=" ...")
+        return textwrap.shorten(result.because, width, placeholder=" [...]")
     none = result.verdict == "measured"
     said = [one.words() + _without(one, none=none) for one in decisive]
     end = "; no level given" if none else ""
@@ -87,4 +87,4 @@ def _fitting(said: Sequence[str], width: int) -> str:
         line = "; ".join(said[:count]) + more
         if len(line) <= width:
             return line
-    return textwrap.shorten(said[0], width, placeholder=" ...")
+    return textwrap.shorten(said[0], width, placeholder=" [...]")

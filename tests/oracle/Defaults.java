@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.kafka.common.config.ConfigDef;
 
-/** Prints "KEY DEFAULT" for each key with a default in a ConfigDef of the classes that are named. */
+/** Prints "KEY DEFAULT", a tab, and what the key does, for each key in a ConfigDef of the classes that are named. */
 public final class Defaults {
     public static void main(String[] names) throws Exception {
         for (String name : names) {
@@ -14,7 +14,8 @@ public final class Defaults {
                 for (ConfigDef.ConfigKey key : definition.configKeys().values()) {
                     String text = key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : null;
                     text = text == null ? "" : text.replace("class ", ""); // a list names classes so
-                    System.out.println((key.name + " " + text).trim());
+                    String said = key.documentation == null ? "" : key.documentation.replaceAll("\\s+", " ");
+                    System.out.println((key.name + " " + text).trim() + "\t" + said);
                 }
             }
         }

@@ -77,6 +77,8 @@ def test_a_release_is_the_tagged_tree_with_its_checksum(tmp_path: Path) -> None:
     (tree / "kedge").mkdir()
     (tree / "kedge" / "cli.py").write_text("")
     shutil.copy(ROOT / "pyproject.toml", tree)
+    (tree / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "rules.md", tree / "docs")
     git(tree, "init", "-q")
     git(tree, "add", ".")
     git(tree, "commit", "-qm", "x")
@@ -93,7 +95,12 @@ def test_a_release_is_the_tagged_tree_with_its_checksum(tmp_path: Path) -> None:
     assert checksum == f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n"
     with tarfile.open(archive) as tar:
         packed = [member.name for member in tar if member.isfile()]
-        assert packed == ["kedge/kedge/cli.py", "kedge/plan.yml", "kedge/pyproject.toml"]
+        assert packed == [
+            "kedge/docs/rules.md",
+            "kedge/kedge/cli.py",
+            "kedge/plan.yml",
+            "kedge/pyproject.toml",
+        ]
     (built,) = (tmp_path / "build").glob("*.whl")
     assert hashlib.sha256(built.read_bytes()).hexdigest() in (
         built.with_name(f"{built.name}.sha256").read_text()

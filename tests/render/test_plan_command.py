@@ -61,7 +61,9 @@ def test_a_clean_plan_ends_with_0(inventory: Path, form: str) -> None:
 def test_a_plan_fits_a_screen_and_its_settings_are_asked_for_by_all_or_by_host(inventory: Path) -> None:
     short = run("-i", inventory).stdout
     assert re.search(
-        r"^kafka_rest rest\[1-2\]: \d instances; \d+ settings; restarts in \d batch", short, re.MULTILINE
+        r"^kafka_rest rest\[1-2\]: \d instances; heap [\d,]+ MiB each; memory limit [\d,]+ MiB each;\s\d+ settings;\srestarts\sin \d batch",
+        short,
+        re.MULTILINE,
     )
     assert re.search(r"^0 errors, 1 warning, [1-9]\d* notes$", short, re.MULTILINE)
     assert "note: " not in short

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kedge import cli
+from kedge import cli, completion
+from kedge.evidence.command_line import working
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = "inventories/mapr"
@@ -23,6 +25,7 @@ def test_help_names_every_command_with_an_example(capsys: pytest.CaptureFixture[
         cli.main(["--help"])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
+    assert "`" not in shown
     for name, command in cli.COMMANDS.items():
         assert f"kedge {name} {command.example}" in shown
 
@@ -72,3 +75,57 @@ def test_former_names_reach_their_commands(former: tuple[str, ...], usage: str) 
     done = run("-m", *former, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith(usage)
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_the_example_of_a_command_is_one_that_it_takes(name: str) -> None:
+    parser = completion._parser(cli.COMMANDS[name].module)
+    assert parser is not None
+    parser.parse_args(cli.COMMANDS[name].example.split())
+
+
+def test_help_of_a_command_has_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("plan", "review", "explain", "clients", "limits", "measure", "watch-topic", "completion"):
+        with pytest.raises(SystemExit):
+            cli.main([name, "--help"])
+        assert "`" not in capsys.readouterr().out
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("pla", "plan"),
+        ("plan --form", "--format"),
+        ("plan --format ht", "html"),
+        ("review --wor", "--workload"),
+        ("completion z", "zsh"),
+        ("review docker-comp", ""),
+    ],
+)
+def test_bash_completes_commands_options_and_values(typed: str, completed: str) -> None:
+    words = ["kedge", *typed.split()]
+    ask = f"{completion.script()}COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _kedge; echo ${{COMPREPLY[*]}}"
+    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == completed
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_told_of_long_work_and_nothing_stays_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with working("planning here", after_s=0) as said:
+        assert said.wait(60)
+    assert screen.getvalue().startswith("planning here ...\r")
+    assert not screen.getvalue().rpartition("\r")[0].rpartition("\r")[2].strip()
+
+
+def test_what_is_no_terminal_is_told_nothing_of_work(capsys: pytest.CaptureFixture[str]) -> None:
+    with working("planning here", after_s=0) as said:
+        pass
+    assert not said.is_set()
+    assert not capsys.readouterr().err

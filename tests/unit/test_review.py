@@ -144,7 +144,7 @@ def test_a_compose_file_is_judged_with_what_its_image_makes_of_the_environment(t
         "kafka: a container of confluentinc/cp-kafka:7.9.1"
     ]
     misplaced = about(proxy, "security.protocol")
-    assert (misplaced.severity, misplaced.fix) == ("error", "write client.security.protocol")
+    assert (misplaced.severity, misplaced.fix) == ("error", "write KAFKA_REST_CLIENT_SECURITY_PROTOCOL")
     assert "did you mean KAFKAREST_HEAP_OPTS?" in about(proxy, "KAFKA_REST_HEAP_OPTS").fix
     assert about(proxy, "acks=1").severity == "error"
     assert len([f for f in proxy.findings if f.severity != "note"]) == 3
@@ -156,7 +156,7 @@ def test_a_compose_file_is_judged_with_what_its_image_makes_of_the_environment(t
         "measured",
     )
     assert row(proxy, "thread.pool.max").today == "$POOL"
-    assert row(proxy, "MemoryMax").today == "512M"
+    assert row(proxy, "mem_limit").today == "512m"
 
 
 @pytest.mark.parametrize("shown", [text_of, markdown])
@@ -357,6 +357,113 @@ def test_keys_of_a_plugin_are_no_more_than_notes(tmp_path: Path) -> None:
     assert about(judgement, "thread.pool.maxx").severity == "error"
 
 
+def test_a_misspelt_key_beside_a_plugin_is_more_than_a_note(tmp_path: Path) -> None:
+    keys = {"lsiteners": "error", "debgu": "error", "public.key.path": "note"}
+    text = "".join(f"{key}=x\n" for key in ("kafka.rest.resource.extension.class", *keys))
+    judgement = one(tmp_path, kafka_rest__properties=text)
+    assert {key: about(judgement, f"not know {key}").severity for key in keys} == keys
+
+
+BOUNDED = """
+services:
+  rest:
+    image: confluentinc/cp-kafka-rest:7.9.1
+    mem_limit: 1g
+    pids_limit: 100
+    ulimits: {nofile: {soft: 512, hard: 1024}}
+    environment:
+      KAFKA_REST_BOOTSTRAP_SERVERS: a:9092,b:9092
+      KAFKAREST_HEAP_OPTS: -Xms1g -Xmx1g
+"""
+POD = """
+kind: Deployment
+spec:
+  containers:
+    - name: rest
+      image: confluentinc/cp-kafka-rest:7.9.1
+      resources: {limits: {memory: 1Gi}}
+      env: [{name: KAFKA_REST_BOOTSTRAP_SERVERS, value: "a:9092,b:9092"}, {name: KAFKAREST_HEAP_OPTS, value: -Xms1g -Xmx1g}]
+"""
+DEPLOYED = BOUNDED.replace("mem_limit: 1g", "deploy: {resources: {limits: {memory: 1g, pids: 100}}}").replace(
+    "    pids_limit: 100\n", ""
+)
+
+
+@pytest.mark.usefixtures("asking")
+@pytest.mark.parametrize(
+    ("text", "fixes"),
+    [
+        (BOUNDED, [(5, "set mem_limit to 1337m"), (6, "set pids_limit to 600"), (7, "set ulimits.nofile to 100000")]),
+        (DEPLOYED, [(5, "set deploy.resources.limits.memory to 1337m"), (5, "set deploy.resources.limits.pids to 600"),
+                    (6, "set ulimits.nofile to 100000")]),
+        (POD, [(7, "set resources.limits.memory to 1337Mi")]),
+    ],
+)  # fmt: skip
+def test_limits_of_a_container_are_told_at_their_lines_in_the_words_of_the_file(
+    tmp_path: Path, text: str, fixes: list[tuple[int, str]]
+) -> None:
+    files = written(tmp_path, c__yml=text)
+    (judgement,), _ = review(files)
+    found = [
+        (int(f.where.rpartition(":")[2]), f.fix) for f in judgement.findings if f.rule.startswith("review.")
+    ]
+    assert [
+        (line, fix[: len(begin)]) for (line, fix), (_, begin) in zip(sorted(found), fixes, strict=True)
+    ] == fixes
+    for full in (False, True):
+        printed = text_of([judgement], [], full=full)
+        assert not re.search(
+            r"MemoryMax|LimitNOFILE|TasksMax|TimeoutStopSec", printed.replace("LimitNOFILE=", "")
+        ), printed
+
+
+@pytest.mark.usefixtures("asking")
+def test_a_workload_gets_one_answer_for_the_memory_of_one_container(tmp_path: Path) -> None:
+    workload = ["consumers=500", "readers=100"]
+    (judgement,), _ = review(written(tmp_path, c__yml=BOUNDED), workload=workload)
+    heap = about(judgement, "that the workload asks for").fix
+    wanted = re.search(r"-Xmx(\d+)m", heap)
+    assert wanted
+    memory = about(judgement, "mem_limit is 1024 MiB").fix
+    assert memory.endswith(f", and the heap to {wanted[1]}m")
+    assert memory == f"set mem_limit to {row(judgement, 'mem_limit').planned}, and the heap to {wanted[1]}m"
+    assert row(judgement, "KAFKAREST_HEAP_OPTS").planned == f"-Xms{wanted[1]}m -Xmx{wanted[1]}m"
+    printed = " ".join(text_of([judgement], []).split())
+    assert "for one process that carries the workload alone; the plan would have 2 on this machine" in printed
+
+
+@pytest.mark.process
+def test_loss_is_allowed_by_what_the_finding_says_to_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = BOUNDED.replace("KAFKA_REST_BOOTSTRAP", "KAFKA_REST_PRODUCER_ACKS: 1\n      KAFKA_REST_BOOTSTRAP")
+    (file,) = written(tmp_path, c__yml=text)
+    assert main([str(file)]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "write KAFKA_REST_PRODUCER_ACKS: all, or give --allow lost where that is allowed" in printed
+    main([str(file), "--allow", "lost"])
+    assert "acks=1" not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("asking")
+def test_a_key_that_rests_on_a_time_is_shown_with_that_time(tmp_path: Path) -> None:
+    text = f"{PROXY}fetch.min.bytes=100\n"
+    printed = text_of([one(tmp_path, kafka_rest__properties=text)], [])
+    assert "fetch.min.bytes: 100 ->" not in printed, "without the wanted latency nothing is said of it"
+    printed = text_of([one(tmp_path, ["delivery_latency_ms=400"], kafka_rest__properties=text)], [])
+    assert "fetch.min.bytes: 100 -> -1" in printed
+    assert "consumer.request.timeout.ms: not set -> 369" in printed
+
+
+def test_a_reason_that_is_cut_says_so(tmp_path: Path) -> None:
+    judgement = one(tmp_path, kafka_rest__properties=PROXY)
+    printed = " ".join(text_of([judgement], []).split())
+    cut = [r for r in judgement.rows if f"-> {r.planned}: {r.because[:60]}" in printed]
+    assert cut
+    for r in cut:
+        assert " ".join(r.because.split()) in printed or "[...]" in printed.partition(r.because[:60])[2][:200]
+
+
 def test_a_bridge_is_told_by_its_keys(tmp_path: Path) -> None:
     text = "bridge.id=b\nkafka.bootstrap.servers=k:9092\nkafka.producer.acks=1\nhttp.port=8080\nsecurity.protocol=SSL\n"
     judgement = one(tmp_path, application__properties=text)
@@ -548,7 +655,7 @@ def test_a_containers_memory_is_held_against_its_heap(tmp_path: Path) -> None:
     judgements, _ = review(
         written(tmp_path, c__yml=COMPOSE.replace("KAFKA_REST_HEAP_OPTS", "KAFKAREST_HEAP_OPTS"))
     )
-    assert about(judgements[0], "MemoryMax is 512 MiB").severity == "error"
+    assert about(judgements[0], "mem_limit is 512 MiB").severity == "error"
 
 
 @pytest.mark.parametrize(
@@ -582,7 +689,7 @@ def test_a_container_with_an_env_file_alone_says_which_file_to_add(tmp_path: Pat
     (judgement,), others = review(written(tmp_path, c__yml=ENV_FILE, rest__env=variables))
     assert others == []
     assert about(judgement, "acks=1").severity == "error"
-    assert (row(judgement, "MemoryMax").today, judgement.version) == ("4096M", "7.9.1")
+    assert (row(judgement, "mem_limit").today, judgement.version) == ("4096m", "7.9.1")
 
 
 def test_an_env_file_beside_an_environment_is_not_passed_over(tmp_path: Path) -> None:
@@ -659,7 +766,7 @@ def test_a_finding_stands_at_the_line_of_the_key_to_change(
             "kafka-rest.properties",
             "id=a\nproducer.acks=1\nclient.timeout.ms=1\nconsumer.group.protocol=consumer\n"
             "consumer.session.timeout.ms=9000\nthread.pool.maxx=3\nthread.pool.max=many\n",
-            "write producer.acks: all, or allow loss",
+            "write producer.acks: all, or give --allow lost where that is allowed",
         ),
         (
             "rest.env",
@@ -674,12 +781,12 @@ def test_a_finding_stands_at_the_line_of_the_key_to_change(
         (
             "streams.properties",
             "application.id=a\nacks=1\ncommit.interval.ms=60000\nproducer.max.request.size=10\nlinger.mss=1\n",
-            "take acks out: Kafka Streams sets all, or allow loss",
+            "take acks out: Kafka Streams sets all, or give --allow lost where that is allowed",
         ),
         (
             "producer.properties",
             "acks=1\nlinger.ms=x\nbatch.size=9000000\nmax.request.size=99\nack=1\n",
-            "write acks: all and enable.idempotence: true, or allow loss",
+            "write acks: all and enable.idempotence: true, or give --allow lost where that is allowed",
         ),
     ],
 )
@@ -834,11 +941,13 @@ spec:
     text = f"{APPLICATION}cache.max.bytes.buffering=2000000000\n"
     judgement = one(tmp_path, pod__yaml=pod, streams__properties=text)
     assert judgement.version == "4.3.1"
-    assert "RocksDB lies outside the heap" in about(judgement, "MemoryMax is 1000 MiB").message
+    assert "RocksDB lies outside the heap" in about(judgement, "resources.limits.memory is 1000 MiB").message
     assert "the heap on which the cache lies has 900 MiB" in about(judgement, "cache.max.bytes").message
     printed = " ".join(text_of([judgement], [], full=True).split())
     assert not re.search(r"\bof 0 (MiB|databases|partitions)", printed)
-    assert re.search(r"MemoryMax .*: today 1000M; to judge it, say [^;]*streams_app_stores", printed)
+    assert re.search(
+        r"resources.limits.memory .*: today 1000Mi; to judge it, say [^;]*streams_app_stores", printed
+    )
 
 
 def test_what_was_not_given_is_named_beside_what_was_looked_at(tmp_path: Path) -> None:
@@ -890,7 +999,7 @@ def test_a_small_heap_is_not_explained_by_consumers_that_nobody_said(tmp_path: P
     unit = "[Service]\nExecStart=/usr/bin/kafka-rest-start k.properties\nEnvironment=KAFKAREST_HEAP_OPTS=-Xmx200m\n"
     files = {"kafka_rest__properties": PROXY, "rest__service": unit}
     unsaid = about(one(tmp_path, **files), "heap of 200 MiB is below").message
-    assert "nobody said here" in unsaid
+    assert "which were not given" in unsaid
     assert "0 consumer instances" not in unsaid
     said = about(one(tmp_path, workload=["consumers=7"], **files), "heap of 200 MiB is below").message
     assert "7 consumer instances" in said

@@ -125,9 +125,9 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     ("files", "version", "found"),
     [
         ({"b.yaml": BRIDGE}, "0.33.1", [
-            "14 write producer.config: acks: all, or allow loss",
+            "14 write producer.config: acks: all, or give --allow lost where that is allowed",
             "16 did you mean consumer.config: fetch.min.bytes?",
-            "edge set MemoryMax to"]),
+            "11 set resources.limits.memory to"]),
         ({"r.yaml": PROXY}, "7.9.1", ["8 did you mean producer.compression.type?"]),
         ({"m.yaml": MIRROR}, "4.3.1", [
             "11 take b.producer.acks out: MirrorMaker sets all",
@@ -148,7 +148,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"values.yaml": CHART}, "7.9.1", [
             "4 did you mean producer.compression.type?",
             "6 write producer.acks",
-            "values set MemoryMax to"]),
+            "7 set resources.limits.memory to"]),
         ({"k.yaml": MAPPED}, "4.3.1", ["4 write a->b.enabled = true"]),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, dict) else "",

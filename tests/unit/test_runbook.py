@@ -32,7 +32,10 @@ pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "runbook.md").read_text()
-ERRORS = re.findall(r"^### (.*`.*|An error that is not listed)$", TEXT, flags=re.MULTILINE)
+#: Headings, and first cells of tables, before the tasks.
+ERRORS = re.findall(
+    r"^(?:###|\|) (`[^|\n]*`)(?: \|.*)?$", TEXT.partition("\n## Tasks\n")[0], flags=re.MULTILINE
+)
 LINES = [line for heading in ERRORS for line in re.findall(r"`([^`]+)`", heading)]
 #: What stands for a value in the runbook's lines.
 EXAMPLES = re.compile(

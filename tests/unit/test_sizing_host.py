@@ -42,7 +42,7 @@ def test_the_documented_plan_also_wants_cubic_and_never_the_key_that_linux_dropp
 
 @pytest.mark.parametrize(
     ("key", "why"),
-    [("net.ipv4.tcp_tw_recycle", "no more since 4.12"), ("net.ipv4.tcp_low_latency", "does nothing")],
+    [("net.ipv4.tcp_tw_recycle", "removed it in 4.12"), ("net.ipv4.tcp_low_latency", "does nothing")],
 )
 def test_an_own_kernel_setting_that_linux_dropped_is_a_warning(key: str, why: str) -> None:
     (finding,) = of_rule(make_plan(rest(1, common={"host_tuning_settings": {key: 1}})), "host.dropped")

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kedge.plan.difference import document as with_kit
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.jvm_flags import maximum_heap_mib
@@ -312,31 +311,3 @@ def test_several_roles_on_one_host_share_its_memory_and_ports_or_the_plan_says_n
     assert too_small <= bool(of_rule(plan, "host.memory", "error"))
     placed = [i for of_host in plan.services.values() for i in of_host.get("mirror_maker", ())]
     assert len(placed) == len({i.name for i in placed}) == partitions
-
-
-def first(document: Any, *names: str) -> Any:
-    """Follow a path; ``*`` is the first of a mapping or list."""
-    for name in names:
-        document = (
-            document[name] if name != "*" else next(iter(getattr(document, "values", lambda d=document: d)()))
-        )
-    return document
-
-
-def test_the_docs_have_the_form_of_the_json() -> None:
-    text_of_docs = (REPOSITORY / "docs" / "plan.md").read_text()
-    documented = json.loads(text_of_docs.partition("```json\n")[2].partition("```")[0])
-    inventory = read_inventory(REPOSITORY / "inventories" / "example", SERVICES)
-    document = with_kit(make_plan(inventory).to_json(), inventory, SERVICES)
-    for path in (
-        (),
-        ("kit",),
-        ("hosts", "*"),
-        ("hosts", "*", "services", "*"),
-        ("hosts", "*", "services", "*", "instances", "*"),
-        ("topics", "*", "*"),
-        ("clients", "*"),
-        ("rollouts", "*", "*"),
-        ("findings", "*"),
-    ):
-        assert first(documented, *path).keys() == first(document, *path).keys(), path

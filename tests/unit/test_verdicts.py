@@ -16,9 +16,12 @@ from rich.console import Console
 from spark_checks.__main__ import _STATUS
 from spark_checks.checks import latency as latency_check
 from spark_checks.job import Audit
+from spark_checks.rebalance.restarts import Restart
 from spark_checks.report import documents, terminal
+from spark_checks.report.answer import answer
 from spark_checks.results import (
     Anomaly,
+    Earlier,
     Figure,
     Recommendation,
     Result,
@@ -134,6 +137,54 @@ def test_the_summary_has_a_line_a_check_with_figures_and_levels_in_columns() -> 
         "throughput: kafka: 43,377 records/s, the level is 50,000",
         "verdict: fail",
     ]
+
+
+def test_the_report_opens_with_whether_to_go_on_what_got_worse_and_what_to_do() -> None:
+    delivery = Result("delivery", "pass", "all there", figures=(LOST,))
+    good = answer(of(delivery, UNJUDGED))
+    assert (good.safe, good.next) == ("Yes", ("Go on",))
+    assert good.why == "0 lost of 4,912,332 records; delivery passed; latency had no level."
+    assert good.worse == (
+        "No earlier run of the same subject is known to compare with; no level was missed.",
+    )
+    slow = Recommendation("more partitions", "too few", "kafka_topics", [])
+    short = replace(RATE, value=43_377.2)
+    rate = Result("throughput", "fail", "too few", figures=(short,), recommendations=(slow,))
+    restart = Restart(1, "rest1", "kafka_rest", "8082", 0, 1, 1)
+    bad = answer(replace(of(delivery, rate), restarts=(restart,)))
+    assert bad.safe == "No"
+    assert bad.why.startswith("throughput failed; 0 lost")
+    assert bad.worse[0] == "throughput: kafka 43,377/s of 50,000/s asked: 13% less than asked"
+    assert bad.next == (
+        "If clients suffer, go back: rollback.yml -e service=kafka_rest",
+        "Read below what throughput found",
+        "more partitions (kafka_topics)",
+        "What the recommendations would change: plan.yml -e @recommendations.yml",
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "safe", "next_"),
+    [
+        ("unknown", "Not known", "See below which evidence latency lacked, and verify again"),
+        ("measured", "Not judged", "Set the levels that you need in service_levels: recommendations.yml has "
+                                   "what was measured"),
+    ],
+)  # fmt: skip
+def test_a_run_without_a_judgement_says_what_it_lacks(verdict: Verdict, safe: str, next_: str) -> None:
+    said = answer(of(latency(verdict, [])))
+    assert (said.safe, said.next) == (safe, (next_,))
+
+
+def test_what_is_worse_than_in_earlier_runs_is_named_with_its_share() -> None:
+    before = Earlier(12, 120.0, 100.0, 150.0)
+    said = answer(of(latency("pass", [replace(ACK, earlier=before)])))
+    assert said.worse == (
+        "latency: kafka ack p99 182 ms, worse than in each of the last 12 runs: 52% more than their median",
+    )
+    assert said.next == ("Go on, and watch what got worse",)
+    unlike = answer(of(latency("pass", [replace(ACK, value=130, earlier=before)])))
+    assert unlike.worse == ("No figure is worse than in each of the last 12 runs.",)
 
 
 def test_a_run_of_which_nothing_was_judged_says_so() -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 from rich.console import Console
 
+from kedge.evidence.command_line import described
 from verify.addresses import ClusterAccess, PlaceError, add_arguments, chosen
 from verify.measure.config import MeasureError, Measurement
 from verify.measure.rounds import InterruptedMeasureError, measure
@@ -106,7 +107,7 @@ def targets_of(given: Sequence[str], place: ClusterAccess) -> list[dict[str, Any
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m verify.measure",
-        description=__doc__,
+        description=described(__doc__),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser, "an Ansible inventory; its brokers are watched too", "instead of an inventory")

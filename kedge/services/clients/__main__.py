@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from kedge.closed_output import until_closed
+from kedge.evidence.command_line import described, until_closed, working
 from kedge.plan.findings import Finding
 from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.inventory.yaml_files import InventoryError
@@ -32,17 +32,20 @@ _BY_MAP: Final = ("librdkafka", "spark")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print or write the files; return 1 with an error finding (nothing is written then), 2 without input."""
-    parser = argparse.ArgumentParser(prog="kedge clients", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--inventory", "-i", required=True, type=Path, help="an Ansible inventory")
-    parser.add_argument("--client", help="only this one of kafka_clients")
-    parser.add_argument("--out", type=Path, help="a folder to write the files to")
+    parser = argparse.ArgumentParser(prog="kedge clients", description=described(__doc__))
+    parser.add_argument(
+        "--inventory", "-i", required=True, type=Path, metavar="INV", help="an Ansible inventory"
+    )
+    parser.add_argument("--client", metavar="NAME", help="only this one of kafka_clients")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="a folder to write the files to")
     options = parser.parse_args(arguments)
     try:
-        inventory = read_inventory(options.inventory, SERVICES)
+        with working(f"planning {options.inventory}"):
+            inventory = read_inventory(options.inventory, SERVICES)
+            plan = make_plan(inventory)
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2
-    plan = make_plan(inventory)
     chosen = sorted(plan.clients) if options.client is None else [options.client]
     findings = client_findings(plan)
     for f in findings:

@@ -48,10 +48,16 @@ def check_acks(
     sheet.error(
         rule,
         f"{what} has acks={acks}{unwanted(sheet, 'lost')}: what a leader took is lost when it fails",
-        f"{mend}, or allow loss",
+        f"{mend}, or {allowed(sheet, 'lost')}",
         key,
     )
     return True
+
+
+def allowed(sheet: Sheet, *kinds: str) -> str:
+    """Return what its reader does who allows that records are lost, duplicated or reordered."""
+    levels = " and ".join(f"service_levels.delivery.{kind}" for kind in kinds)
+    return sheet.either(f"set {levels} to null", f"give --allow {' '.join(kinds)} where that is allowed")
 
 
 def unwanted(sheet: Sheet, kind: str) -> str:

@@ -20,6 +20,7 @@ from kedge.plan.variable_messages import declare
 from kedge.plan.variables import Scalar
 from kedge.plan.version_numbers import numbers
 from kedge.services.clients.client_checks import (
+    allowed,
     check_acks,
     check_batch,
     check_consumer,
@@ -222,7 +223,7 @@ def _check_levels(
                     f"{it} has no idempotence{unwanted(sheet, kind)}: a retry can double and reorder records",
                     "set enable.idempotence: true"
                     + sheet.either(" in producer_settings", "")
-                    + ", or allow it",
+                    + f", or {allowed(sheet, 'duplicated', 'reordered')}",
                     "enable.idempotence",
                 )
                 break

@@ -43,7 +43,7 @@ _BESIDE: Final = ("net.ipv4.tcp_mem",)
 _LIKE: Final = 0.93
 #: Kernel settings that pages still name: what became of them (ip-sysctl of the kernel).
 _DROPPED: Final = {
-    "net.ipv4.tcp_tw_recycle": "Linux has it no more since 4.12, and sysctl ends with an error",
+    "net.ipv4.tcp_tw_recycle": "Linux removed it in 4.12, and sysctl ends with an error",
     "net.ipv4.tcp_fack": "the kernel keeps the name and does nothing with it",
     "net.ipv4.tcp_low_latency": "the kernel keeps the name and does nothing with it",
 }
@@ -85,7 +85,7 @@ def put_high_load(sheet: Sheet) -> None:
     )
     sheet.note(
         "host.obsolete",
-        f"net.ipv4.tcp_tw_recycle=1 ({_HIGH_LOAD}) is not planned: Linux has it no more since 4.12, and "
+        f"net.ipv4.tcp_tw_recycle=1 ({_HIGH_LOAD}) is not planned: Linux removed it in 4.12, and "
         "sysctl would end with an error",
         "",
     )

@@ -155,9 +155,7 @@ def check_heap(
     needed = heap_of(load, sheet.advice, grows=grows)
     needed_mib = _mib(needed)
     if heap_mib < needed_mib:
-        idle = (
-            "the least that was measured to do; consumers and connections, which nobody said here, take more"
-        )
+        idle = "the least that was measured; consumers and connections, which were not given, take more"
         unsaid = sheet.either("", "" if load.consumers or load.connections else idle)
         sheet.warning(
             "rest.heap.consumers",

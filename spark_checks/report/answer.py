@@ -1,0 +1,127 @@
+"""What the report opens with: is it safe to go on, what got worse and by how much, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spark_checks.job import Audit
+from spark_checks.results import Figure, Result, Verdict
+
+#: The answer to whether it is safe to go on, by what the run came to.
+_SAFE: Final[dict[Verdict, str]] = {
+    "pass": "Yes",
+    "fail": "No",
+    "unknown": "Not known",
+    "measured": "Not judged",
+}
+#: A level that is a most, and one that is a least.
+_LEVEL: Final = ("allowed", "asked")
+#: Of one check, and of the recommendations: the rest stands below.
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The three answers, each as a word or lines."""
+
+    safe: str
+    why: str
+    worse: tuple[str, ...]
+    next: tuple[str, ...]
+
+
+def answer(audit: Audit) -> Answer:
+    """Return the answers of an audit."""
+    return Answer(_SAFE[audit.verdict], _why(audit), tuple(_worse(audit)), tuple(_next(audit)))
+
+
+def _why(audit: Audit) -> str:
+    of: dict[Verdict, list[str]] = {}
+    for result in audit.results:
+        of.setdefault(result.verdict, []).append(result.name)
+    said = {
+        "fail": "{} failed",
+        "unknown": "{} could not be judged",
+        "pass": "{} passed",
+        "measured": "{} had no level",
+    }
+    parts = [words.format(_listed(of[verdict])) for verdict, words in said.items() if verdict in of]
+    figures = [figure for result in audit.results if result.name == "delivery" for figure in result.figures]
+    if lost := next((one for one in figures if one.what == "lost" and one.value == 0), None):
+        # What is wrong comes first.
+        parts.insert(len({"fail", "unknown"} & of.keys()), f"{lost.found()} records")
+    return f"{'; '.join(parts)}."
+
+
+def _worse(audit: Audit) -> Iterator[str]:
+    told = 0
+    for result in audit.results:
+        failed = [figure for figure in result.figures if figure.verdict == "fail"]
+        for figure in failed[:_SHOWN]:
+            yield f"{result.name}: {figure.words()}{_beyond(figure, figure.level, _LEVEL[figure.least])}"
+        if len(failed) > _SHOWN:
+            yield f"{result.name}: {len(failed) - _SHOWN} more figures"
+        if result.verdict == "fail" and not failed:
+            yield f"{result.name}: {result.because}"
+        for figure in result.figures:
+            if figure.worse_than_before and figure.earlier:
+                yield (
+                    f"{result.name}: {figure.found()}, worse than in each of the last {figure.earlier.runs} "
+                    f"runs{_beyond(figure, figure.earlier.median, 'their median')}"
+                )
+                told += 1
+    runs = max((f.earlier.runs for r in audit.results for f in r.figures if f.earlier), default=0)
+    if not told:
+        yield _beside(runs, audit)
+
+
+def _beside(runs: int, audit: Audit) -> str:
+    missed = any(result.verdict == "fail" for result in audit.results)
+    if not runs:
+        return "No earlier run of the same subject is known to compare with" + ("." if missed else
+               "; no level was missed.")  # fmt: skip
+    return f"No figure is worse than in each of the last {runs} runs."
+
+
+def _beyond(figure: Figure, beside: float | None, than: str) -> str:
+    """Say by how much a figure is beyond what it is held against; empty where that is no share."""
+    if not beside or figure.value is None:
+        return ""
+    times = figure.value / beside
+    if times >= 2:
+        return f": {times:,.1f} times {than}"
+    return f": {abs(times - 1):.0%} {'more' if times > 1 else 'less'} than {than}"
+
+
+def _next(audit: Audit) -> Iterator[str]:
+    services = list(dict.fromkeys(one.service for one in audit.restarts))
+    if audit.verdict == "fail":
+        if services:
+            yield f"If clients suffer, go back: rollback.yml -e service={services[0]}"
+        yield from _named(audit.results, "fail", "Read below what {} found")
+    if audit.verdict in ("fail", "unknown"):
+        yield from _named(audit.results, "unknown", "See below which evidence {} lacked, and verify again")
+    if audit.verdict == "measured":
+        yield "Set the levels that you need in service_levels: recommendations.yml has what was measured"
+    if audit.verdict == "pass":
+        worse = any(f.worse_than_before for result in audit.results for f in result.figures)
+        yield "Go on, and watch what got worse" if worse else "Go on"
+    advised = [one for result in audit.results for one in result.recommendations]
+    for one in advised[:_SHOWN]:
+        yield f"{one.advice}{f' ({one.variable})' if one.variable else ''}"
+    if len(advised) > _SHOWN:
+        yield f"{len(advised) - _SHOWN} more recommendations are below"
+    if any(one.variable for one in advised):
+        yield "What the recommendations would change: plan.yml -e @recommendations.yml"
+
+
+def _named(results: Sequence[Result], verdict: Verdict, words: str) -> Iterator[str]:
+    names = [result.name for result in results if result.verdict == verdict]
+    if names:
+        yield words.format(_listed(names))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
