@@ -28,6 +28,7 @@ ESSENTIAL = frozenset(
     (
         "apt-config",
         "apt-get",
+        "bash",
         "cat",
         "cp",
         "dpkg",
