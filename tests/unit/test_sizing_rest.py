@@ -209,9 +209,10 @@ def test_consumers_go_through_the_balancer_where_that_is_wanted() -> None:
     assert "rest_balancer" in error.message
 
 
-def test_consumer_threads_are_above_the_largest_group_where_a_version_needs_it() -> None:
+def test_consumer_threads_are_above_the_largest_group() -> None:
     group = {"largest_group": 80}
-    assert planned(rest(1, group), "consumer.threads") == "50"
+    assert planned(rest(1, group), "consumer.threads") == "81"
+    assert planned(rest(1, {"largest_group": 8}), "consumer.threads") == "50"
     assert planned(rest(1, group, DOCUMENTED), "consumer.threads") == "81"
     assert planned(rest(1, group, distribution="mapr", version="5.1.2"), "consumer.threads") == "81"
 
@@ -219,7 +220,7 @@ def test_consumer_threads_are_above_the_largest_group_where_a_version_needs_it()
 @pytest.mark.parametrize(
     ("common", "role", "severity"),
     [
-        ({}, {}, "note"),
+        ({}, {}, "warning"),
         (DOCUMENTED, {}, "error"),
         ({}, {"distribution": "mapr", "version": "5.1.2"}, "error"),
     ],

@@ -127,17 +127,19 @@ def plan_consumers(
     ``stall_s`` is how long a group may get nothing.
     """
     group = workload.largest_group
+    above = max(_THREADS, group + 1)
     documented = Choice(
-        max(_THREADS, group + 1),
+        above,
         f"above the {group} members of the largest group, {_THREADS} at least",
         f"{GUIDE}, consumer.threads",
         "documented",
     )
     measured = Choice(
-        _THREADS,
-        "the default: reads wait in a queue and hold no thread, so that one thread served a group of 8; the "
-        f"largest group has {group} members",
-        f"{MEASURED}, Groups and restarts",
+        above,
+        f"above the {group} members of the largest group, {_THREADS} at least: where clients of a "
+        "classic group vanish while it rebalances, each close holds a thread for up to 30 s, and without a "
+        "free one all groups wait",
+        f"{MEASURED}, A group that rebalances",
         "measured",
     )
     threads = sheet.put(
@@ -159,8 +161,11 @@ def plan_consumers(
                 "consumer.threads",
             )
         elif any(s.key == "consumer.threads" and s.by == "person" for s in sheet.settings):
-            what = f"{message}: large parallel reads wait for each other"
-            sheet.note("rest.consumer.threads", what, fix, "consumer.threads")
+            what = (
+                f"{message}: where clients of a classic group vanish while it rebalances, reads and commits "
+                "of all groups wait"
+            )
+            sheet.warning("rest.consumer.threads", what, fix, "consumer.threads")
     _plan_instance_timeout(sheet, file, workload.client_pause_ms, stall_s)
     return count if count and count > 0 else _THREADS
 
