@@ -81,11 +81,11 @@ def leases(root: Path = ROOT) -> dict[str, Lease]:
     found = atomic_files.record(root / ".lease.json", FORMAT, rows, wrong, ". No instance was touched")
     boot, now = _boot()
     # A host that was rebooted meanwhile has only the clock of the day in common with who wrote the lease.
-    left = {
-        s: has["boot_until"] - now if has["boot"] == boot else has["until"] - time.time()
-        for s, has in found.items()
+    return {
+        service: has
+        for service, has in found.items()
+        if (has["boot_until"] > now if has["boot"] == boot else has["until"] > time.time())
     }
-    return {service: has for service, has in found.items() if left[service] > 0}
 
 
 def _boot() -> tuple[str, int]:
@@ -118,10 +118,11 @@ def take(
     with _changing(root) as found:
         theirs = others(found, run, services, ended)
         if not theirs:
+            bounds = _bounds()
             for service in services:
                 mine = found.get(service, {})
                 since = mine["since"] if mine and mine["run"]["id"] == run["id"] else int(time.time())
-                found[service] = {"run": dict(run), "since": since, **_bounds()}
+                found[service] = {"run": dict(run), "since": since, **bounds}
     return theirs
 
 
@@ -135,7 +136,8 @@ def others(
 
 def renew(run: str, root: Path = ROOT) -> bool:
     """Renew what a run holds; return whether it holds something."""
-    return _change(run, root, lambda lease: {**lease, **_bounds()})
+    bounds = _bounds()
+    return _change(run, root, lambda lease: {**lease, **bounds})
 
 
 def give_back(run: str, root: Path = ROOT) -> bool:

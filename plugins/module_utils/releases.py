@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -107,18 +108,22 @@ def prune(unit: str, name: str, keep: int, staged: str) -> None:
             shutil.rmtree(folder.replace(folder.with_name(f".{folder.name}.old")))
 
 
-def dropins(unit: str, name: str) -> tuple[list[str], list[str]]:
+def is_own(link: Path, instance: Path) -> bool:
+    """Return whether a link leads into what is in force of an instance, as Kedge's own links do."""
+    return link.is_symlink() and link.readlink().is_relative_to(instance)
+
+
+def dropins(unit: str, name: str, files: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the names of an instance's drop-ins that are not linked, and the paths of drop-ins of others.
 
-    systemd reads the latter as well: what ``systemctl edit`` writes, for one instance or for all of a unit.
+    ``files`` are those of its release. systemd reads the others as well: what ``systemctl edit`` writes, for
+    one instance or for all of a unit.
     """
-    home = ETC / unit / name / "systemd"
-    folder = SYSTEMD / f"{unit}@{name}.service.d"
-    own = {file.name: folder / file.name for file in home.iterdir()} if home.is_dir() else {}
-    lost = [n for n, link in own.items() if not link.is_symlink() or link.readlink() != home / n]
-    found = [f for of in (folder, SYSTEMD / f"{unit}@.service.d") if of.is_dir() for f in of.glob("*.conf")]
-    ours = {link for n, link in own.items() if n not in lost}
-    return sorted(lost), sorted(str(file) for file in found if file not in {*ours, *own.values()})
+    home, folder = ETC / unit / name, SYSTEMD / f"{unit}@{name}.service.d"
+    own = {folder / path.name for path in map(Path, files) if path.parent == Path("systemd")}
+    lost = [link.name for link in own if not is_own(link, home)]
+    found = {file for of in (folder, SYSTEMD / f"{unit}@.service.d") for file in of.glob("*.conf")}
+    return sorted(lost), sorted(str(file) for file in found - own if not is_own(file, home))
 
 
 def content(folder: Path | None) -> dict[str, Any]:

@@ -108,7 +108,7 @@ from ansible.module_utils.probes import (
     main_pid,
     systemctl,
 )
-from ansible.module_utils.releases import PROBE, SYSTEMD, is_last, marked, text_of
+from ansible.module_utils.releases import PROBE, SYSTEMD, is_last, is_own, marked, text_of
 from ansible.module_utils.rest_members import delete_members
 from ansible.module_utils.service_control import FAILED, act, is_active, now_us, warden_state
 from ansible.module_utils.takeover import PREDECESSOR
@@ -186,7 +186,7 @@ class InstanceUnit:
             atomic_files.link(folder / name, dropins / name)
         for link in folder.iterdir():
             # Only our own: what a person added with systemctl edit stays.
-            if link.is_symlink() and link.readlink().is_relative_to(self.link) and link.name not in names:
+            if is_own(link, self.link) and link.name not in names:
                 link.unlink()
         return True
 

@@ -273,7 +273,7 @@ def stage(
     edited = there and bool(differs) and counts(in_force, instance)
     strange = extra(in_force, instance) if there else []
     differs += [entry(f"/etc/{unit}/{name}/{path}", "not of Kedge\n", "") for path in strange]
-    lost, others = dropins(unit, name)
+    lost, others = dropins(unit, name, instance["files"])
     lost = lost if there else []
     differs += [entry(f"{SYSTEMD}/{unit}@{name}.service.d/{path}", "", "link\n") for path in lost]
     # Of the release as it is before it is written.
@@ -284,7 +284,9 @@ def stage(
         if edited or strange:
             keep_copy(in_force, ROOT / unit / name / EDITED)
         write_release(folder, instance, group)
-    if not module.check_mode and (edited or lost):
+    # What is left of a release without its links is not what was planned either.
+    edited = edited or bool(lost)
+    if not module.check_mode and edited:
         # The process may have been started with what was edited.
         (ROOT / unit / name / "running").unlink(missing_ok=True)
     in_force_id = in_force.name if in_force else None
@@ -296,13 +298,12 @@ def stage(
         "current": in_force_id,
         "pending": bool(predecessor)
         or edited
-        or bool(lost)
         or wanted != in_force_id
         or marked(unit, name, "running") != wanted,
-        "edited": edited or bool(lost),
+        "edited": edited,
         "dropins": others,
         "touched": touched,
-        "comments": there and bool(differs) and not edited and not strange and not lost,
+        "comments": there and bool(differs) and not edited and not strange,
         "same_rows": (same := rows == instance.get("rows", "")),
         # Ansible puts asterisks in the place of what is like a secret, such as the name of its user.
         "rows": "" if same else base64.b64encode(rows.encode()).decode(),

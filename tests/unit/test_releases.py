@@ -313,6 +313,14 @@ def test_a_drop_in_whose_link_is_gone_is_put_back_by_a_restart_and_one_of_others
     (folder / "10-kedge.conf").unlink()
     lost = staged.stage("threads=2\n", **files)
     assert (lost["pending"], lost["edited"]) == (True, True)
+    # What an editor left beside them is none of ours, nor is our own link to what somebody took another's.
+    staged.started(lost["release"])
+    (folder / "10-kedge.conf").symlink_to(staged.link / "systemd" / "10-kedge.conf")
+    (folder / "20-gone.conf").symlink_to(staged.link / "systemd" / "20-gone.conf")
+    (staged.link / "systemd" / "10-kedge.conf~").write_text("")
+    strange = staged.stage("threads=2\n", **files)
+    assert (strange["pending"], strange["edited"], strange["dropins"]) == (False, False, there["dropins"])
+    (folder / "10-kedge.conf").unlink()
     # A file in the place of the link holds what somebody wrote.
     staged.started(lost["release"])
     (folder / "10-kedge.conf").write_text("")
