@@ -38,6 +38,12 @@ def units(plan: dict[str, Any], host: Any) -> list[str]:
     ]
 
 
+def settings(plan: dict[str, Any], host: Any) -> Iterator[dict[str, Any]]:
+    """The settings of all instances that the plan has on a host."""
+    of_host = plan["hosts"].get(name_of(host), {"services": {}})["services"]
+    return (s for part in of_host.values() for i in part["instances"] for s in i["settings"])
+
+
 def shown(host: Any, unit: str, what: str) -> str:
     return str(host.check_output("systemctl show -P %s %s", what, unit))
 
@@ -73,12 +79,7 @@ def test_each_unit_has_its_own_drop_in_and_no_other(host: Any, plan: dict[str, A
     found: dict[str, list[str]] = {}
     for unit in units(plan, host):
         own = f"/etc/systemd/system/{unit}.service.d/10-kedge.conf"
-        planned = any(
-            setting["file"] == own
-            for part in plan["hosts"][name_of(host)]["services"].values()
-            for instance in part["instances"]
-            for setting in instance["settings"]
-        )
+        planned = any(setting["file"] == own for setting in settings(plan, host))
         read = shown(host, unit, "DropInPaths").split()
         assert not planned or own in read, (unit, "not linked")
         # A person's own, by systemctl edit, is no fault, and has to be seen.
@@ -90,8 +91,7 @@ def test_each_unit_has_its_own_drop_in_and_no_other(host: Any, plan: dict[str, A
 
 def planned_limits(plan: dict[str, Any], host: Any) -> Iterator[tuple[str, str, str]]:
     """Unit, limit and value of each planned limit; what a vendor's control runs is no unit of ours."""
-    of_host = plan["hosts"].get(name_of(host), {"services": {}})["services"]
-    for setting in (s for part in of_host.values() for i in part["instances"] for s in i["settings"]):
+    for setting in settings(plan, host):
         path = PurePosixPath(setting["file"])
         unit = path.parent.name.removesuffix(".service.d")
         if setting["key"] in LIMITS and path.name == "10-kedge.conf" and unit in units(plan, host):
