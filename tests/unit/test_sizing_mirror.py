@@ -115,6 +115,7 @@ def test_a_rate_that_no_number_of_producers_carries_over_the_round_trip_is_a_war
     assert warning.severity == "warning"
     assert "20 processes, each with a request of 350000 bytes" in warning.message
     assert warning.fix.startswith("raise batch.size to 95239 ")
+    assert "that is 210 MB/s" in warning.message
 
 
 def test_the_producer_has_the_articles_values_by_their_numbers() -> None:

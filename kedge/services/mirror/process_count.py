@@ -158,7 +158,7 @@ def _check_round_trip(sheet: Sheet, flow: Flow, on_the_way: int, said: str, fix:
         sheet.warning(
             "mirror.round_trip",
             f"flow {flow.name} has {wanted:g} MB/s before compression, and {said}. Every "
-            f"{spec.round_trip_ms:g} ms that is {carried:.2g} MB/s: enough only if the records compress "
-            f"{wanted / carried:.1f} times",
+            f"{spec.round_trip_ms:g} ms that is {float(f'{carried:.2g}'):g} MB/s: enough only if the "
+            f"records compress {wanted / carried:.1f} times",
             fix,
         )
