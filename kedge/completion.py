@@ -58,6 +58,7 @@ def _parser(module: str) -> argparse.ArgumentParser | None:
     """Return the parser that a command's ``main`` makes; None where a wheel lacks what it needs."""
     own = argparse.ArgumentParser.parse_args
 
+    # Each main makes its parser and parses at once: a function beside each of them would serve this alone.
     def made(parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         raise _MadeError(parser)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Timer
 
-#: Seconds of work after which a terminal is told of it.
+#: Seconds of work after which a terminal shows what it is.
 _SOON = 2.0
 
 

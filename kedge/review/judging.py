@@ -215,8 +215,8 @@ def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Find
         return finding
     if of.keys[0].startswith("zookeeper.") and process.kind == "classic":
         return replace(finding, fix=f"take {of.keys[0]} out: it is the old consumer's")
-    alike = SequenceMatcher(None, of.keys[0], of.meant).ratio() >= _LIKE
-    if of.known or alike or (of.meant and one_slip(of.keys[0], of.meant)):
+    similar = SequenceMatcher(None, of.keys[0], of.meant).ratio() >= _LIKE
+    if of.known or similar or (of.meant and one_slip(of.keys[0], of.meant)):
         return finding
     other = "its plugin reads it" if plugged else ""
     if process.kind in ("streams", "consumer", "producer"):

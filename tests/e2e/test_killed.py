@@ -111,7 +111,7 @@ def steps_of(number: int) -> list[Step]:
 
 def killed(number: int, step: Step, way: str, chance: random.Random) -> str:
     """Deploy, and kill at a step; return what the run said, empty where the step had ended before."""
-    # A moment of the step that is drawn: its end is told later than it comes.
+    # A moment of the step that is drawn: its end is printed later than it comes.
     after, at_once = round(chance.random() * 0.7 * step.seconds, 2), chance.random() < 0.5
     tasks, hit, printed = 0, False, []
     with (
