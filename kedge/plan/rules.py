@@ -28,6 +28,7 @@ CHANGED: Final[Mapping[str, str]] = {
     "mirror.round_trip": "0.2.0",
     "rest.consumer.pause": "0.2.0",
     "rest.consumer.poll_records": "0.2.0",
+    "rest.consumer.threads": "0.2.0",
     "rest.heap.consumers": "0.2.0",
     "rest.host_check": "0.2.0",
     "rest.producer.batch": "0.2.0",
