@@ -80,6 +80,10 @@ class GateDecision:
     wrong: str | None = None
 
 
+#: Where a transaction ended after the last commit, its marker is an offset that a reader need not commit.
+_MARKER: Final = 1
+
+
 class Progress:
     """Since when partitions have records that their groups do not commit."""
 
@@ -98,7 +102,7 @@ class Progress:
                 self._moved[key] += 1
             if committed != before or committed >= end:
                 self._since.pop(key, None)
-            elif end > before_end:
+            elif end > before_end and end - committed > _MARKER:
                 self._since.setdefault(key, at)
         self._offsets = read
 

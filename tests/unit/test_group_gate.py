@@ -167,6 +167,12 @@ def test_what_a_group_may_leave_uncommitted(since: Any) -> None:
     assert read(*MOVES, *since).stands(until=3) == {}
 
 
+def test_the_marker_of_a_transaction_is_nothing_that_a_group_has_to_commit() -> None:
+    ended = [{"t-0": (9, 9)}, {"t-0": (9, 10)}, {"t-0": (9, 10)}]
+    assert read(*MOVES, *ended).stands(until=9) == {}
+    assert read(*MOVES, *ended, {"t-0": (9, 11)}).stands(until=9) == {"g": ["t-0"]}
+
+
 def test_a_group_that_commits_rarely_is_not_waited_for() -> None:
     rare = [{"t-0": (1, 5)}, {"t-0": (2, 6)}, {"t-0": (2, 7)}]
     # The rebalance of a restart commits, and then it stands for an hour.
