@@ -26,6 +26,12 @@ _SCALE: Final = {
 
 #: More than a host has is no limit.
 _NUMBER: Final = r"\d{1,18}(?:\.\d{1,18})?"
+#: What compose calls the directives of a unit: alone, and under the limits of deploy.
+_COMPOSE: Final = {
+    "MemoryMax": ("mem_limit", "memory"),
+    "TasksMax": ("pids_limit", "pids"),
+    "LimitNOFILE": ("ulimits.nofile", ""),
+}
 _Maps = Mapping[str, Any]
 
 
@@ -33,21 +39,19 @@ _Maps = Mapping[str, Any]
 class LimitNames:
     """What a file of containers calls the directives of a unit that bound a process.
 
-    ``compose`` is false of Kubernetes, whose pods bound neither open files nor threads; ``deploy`` is true of
-    a compose file that has its limits there.
+    ``compose`` is false of Kubernetes, whose pods bound neither open files nor threads; ``deployed`` has the
+    directives that a compose file bounds under its deploy, or would if it did.
     """
 
     compose: bool = True
-    deploy: bool = False
+    deployed: frozenset[str] = frozenset()
 
     def of(self, directive: str) -> str | None:
         """Return the name; None where the file can say nothing of it."""
-        under = "deploy.resources.limits" if self.deploy else "resources.limits" * (not self.compose)
-        names = {"MemoryMax": f"{under}.memory" if under else "mem_limit"}
-        if self.compose:
-            threads = f"{under}.pids" if under else "pids_limit"
-            names |= {"LimitNOFILE": "ulimits.nofile", "TasksMax": threads}
-        return names.get(directive)
+        if not self.compose:
+            return {"MemoryMax": "resources.limits.memory"}.get(directive)
+        short, under = _COMPOSE.get(directive, (None, ""))
+        return f"deploy.resources.limits.{under}" if directive in self.deployed else short
 
     def size(self, of_unit: str) -> str:
         """Return a size as the file writes it, such as 512m or 512Mi."""
@@ -191,12 +195,19 @@ def _container(node: Mapping[Any, Any], name: str, called: str, maps: _Maps) -> 
     elsewhere = tuple(f"{kind} {one}".strip() for kind, one in named if one not in maps)
     image = str(node.get("image", ""))
     command, mounted = command.replace("\n", " "), dict(_mounted(node))
-    # A container of a pod has its name in it, a service of compose above it.
-    names = LimitNames("name" not in node, deploy=bool(_at(node, "deploy", "resources", "limits")[0]))
+    # A container of a pod has its name in it, a service of compose above it. Only Kubernetes has resources.
+    compose = not {"name", "resources"} & node.keys()
+    names = LimitNames(compose, frozenset(_deployed(node)) if compose else frozenset())
     limits, published = limits_of(node, where), _published(node)
     return ComposeContainer(
         where, image, command, environment, limits, elsewhere, mounted, published, names, _OVERRIDES in node
     )
+
+
+def _deployed(node: Mapping[Any, Any]) -> Iterator[str]:
+    """Yield the directives that compose has under deploy, or gets there beside others."""
+    if _at(node, "deploy", "resources", "limits")[0]:
+        yield from (one for one, (short, under) in _COMPOSE.items() if under and short not in node)
 
 
 def _mounted(node: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
