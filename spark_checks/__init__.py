@@ -1,1 +1,1 @@
-"""The audit: evidence (Parquet) in, verdicts and a report out. See ``python -m spark_checks --help``."""
+"""The audit: evidence (Parquet) in, verdicts and a report out. See ``kedge audit --help``."""

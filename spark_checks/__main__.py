@@ -1,4 +1,4 @@
-"""``python -m spark_checks --evidence URI --slo URI --out URI [--master URL]``, and ``compare A B``."""
+"""``kedge audit --evidence URI --slo URI --out URI [--master URL]``, and ``compare A B``."""
 
 from __future__ import annotations
 
@@ -144,9 +144,9 @@ def _broken(why: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m spark_checks",
+        prog="kedge audit",
         description="Audit the evidence of a run.",
-        epilog="python -m spark_checks compare A B: what got better or worse between two runs",
+        epilog="kedge audit compare A B: what got better or worse between two runs",
     )
     parser.add_argument("--evidence", required=True, metavar="URI", help="the evidence folder of a run")
     parser.add_argument("--slo", required=True, metavar="URI", help="service levels, YAML")

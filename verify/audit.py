@@ -2,7 +2,7 @@
 
 With ``--wait-s`` it begins while the load still runs, and waits for its end. Meanwhile Spark's session starts
 and, where the load goes on, audits a little of what is there already, at the lowest priority. An audit of
-that which has begun is waited for. Exit status as that of `python -m spark_checks`: 2 also when the load
+that which has begun is waited for. Exit status as that of `kedge audit`: 2 also when the load
 failed, or the run's folder or the inventory cannot be read.
 """
 

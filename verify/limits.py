@@ -1,4 +1,4 @@
-"""`python -m verify.limits --inventory INV [--cluster C]`: the guide's limits against the living cluster.
+"""`kedge limits --inventory INV [--cluster C]`: the guide's limits against the living cluster.
 
 Leaders of each broker, partitions of the cluster, the latency that replication is expected to add, and on
 each broker's host the files open and allowed and the memory maps. With --measure the latency of replication
@@ -121,7 +121,7 @@ def _show(console: Console, limits: Iterable[ClusterLimit]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m verify.limits",
+        prog="kedge limits",
         description=described(__doc__),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

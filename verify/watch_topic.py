@@ -1,4 +1,4 @@
-"""`python -m verify.watch_topic --inventory INV --cluster C --topic T`: how fast a topic grows, live.
+"""`kedge watch-topic --inventory INV --cluster C --topic T`: how fast a topic grows, live.
 
 Records/s and MB/s from end offsets, every --every seconds, until Ctrl-C or --samples. MB/s is records/s times
 the size of some of the newest records (key and value, before compression), or what maprcli says of the bytes.
@@ -152,7 +152,7 @@ def _source(options: argparse.Namespace) -> tuple[str, TopicSource]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m verify.watch_topic",
+        prog="kedge watch-topic",
         description=described(__doc__),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,4 +1,4 @@
-"""Two runs, or two sets of repetitions, beside each other: ``python -m spark_checks compare A B``.
+"""Two runs, or two sets of repetitions, beside each other: ``kedge audit compare A B``.
 
 A and B are each a run (its folder, its report's folder or its verdicts.json), or several repetitions of one,
 separated by commas.
@@ -27,7 +27,7 @@ _STYLES: Final = {"better": "green", "worse": "bold red", "new": "yellow", "gone
 
 def main(arguments: Sequence[str]) -> int:
     """Compare; return 0 when nothing got worse, 1 when something did, 2 for what cannot be read."""
-    parser = argparse.ArgumentParser(prog="python -m spark_checks compare", description=__doc__)
+    parser = argparse.ArgumentParser(prog="kedge audit compare", description=__doc__)
     parser.add_argument("before", metavar="A", help="a run, or repetitions of it separated by commas")
     parser.add_argument("after", metavar="B", help="the same of what it is compared with")
     parser.add_argument(

@@ -28,7 +28,7 @@ _PHASES: Final = {"produce": "production", "consume": "consumption"}
 def check(evidence: Evidence, levels: Levels) -> Result:
     """What one partition takes and gives (t_production, t_consumption), and the curve over more of them.
 
-    A measurement (`python -m verify.measure`) produces to and consumes from temporary topics of 1, 2, 4 ...
+    A measurement (`kedge measure`) produces to and consumes from temporary topics of 1, 2, 4 ...
     partitions, several times each. A round's throughput is the bytes of the values acknowledged, or received,
     within its window, by the clients' own clock, over the window's length; the warm-up lies before the
     window. Of the repetitions the median counts; the spread is their range over it. The curve stops where a
@@ -42,7 +42,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     asked = evidence.run.measurement
     if asked is None:
         return Result(
-            NAME, "unknown", "no measurement of partitions in this run: python -m verify.measure makes one"
+            NAME, "unknown", "no measurement of partitions in this run: kedge measure makes one"
         )
     rounds = asked["rounds"]
     volumes = {

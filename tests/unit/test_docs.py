@@ -49,18 +49,18 @@ ELSEWHERE = {
     ".venv/bin/ansible-playbook -i inventories/mine rollback.yml -e service=kafka_rest": "tests/e2e/test_changes.py",
     ".venv/bin/ansible-playbook -i inventories/mine reboot.yml --limit localhost,rest1": "tests/e2e/test_changes.py",
     ".venv/bin/ansible-playbook -i inventories/mine verify.yml": "tests/e2e/test_demo.py, on the local fleet",
-    ".venv/bin/python -m spark_checks --evidence runs/latest/evidence --slo runs/latest/slo.yml "
+    ".venv/bin/kedge audit --evidence runs/latest/evidence --slo runs/latest/slo.yml "
     "--out runs/latest/report --history runs/history": "tests/spark/test_audit.py, tests/e2e/test_demo.py",
-    ".venv/bin/python -m spark_checks compare runs/before runs/after": "tests/unit/test_compare.py",
+    ".venv/bin/kedge audit compare runs/before runs/after": "tests/unit/test_compare.py",
     ".venv/bin/python -m kedge.setup.jars get hadoop-aws-3.4.1": "set-up of make test-long, by the same function",
     ".venv/bin/python -m spark_checks.package build/audit": "tests/unit/test_package.py",
     ".venv/bin/python -m lab.bench.rebalance": "tests/kafka/test_bench_rebalance.py, smaller",
     ".venv/bin/python -m tests.faults": "tests/faults, with fewer mixtures",
-    ".venv/bin/python -m verify.measure --inventory inventories/mine --cluster leaf --record-bytes 1000 "
+    ".venv/bin/kedge measure --inventory inventories/mine --cluster leaf --record-bytes 1000 "
     "--replication 3": "tests/kafka/test_measure.py, by --bootstrap-servers",
-    ".venv/bin/python -m verify.watch_topic --inventory inventories/mine --cluster leaf --topic orders "
+    ".venv/bin/kedge watch-topic --inventory inventories/mine --cluster leaf --topic orders "
     "--by-partition": "tests/kafka/test_watch_topic.py, by --bootstrap-servers",
-    ".venv/bin/python -m verify.limits --inventory inventories/mine --cluster leaf": (
+    ".venv/bin/kedge limits --inventory inventories/mine --cluster leaf": (
         "tests/kafka/test_limits.py, by --bootstrap-servers"
     ),
     ".venv/bin/python -m lab.bench.rest --inventory inventories/mine": (

@@ -143,7 +143,7 @@ def test_a_target_without_a_fitting_measurement_says_how_to_measure() -> None:
         of_topics({"target_mb_per_s": 20, "codec": "zstd"}, kafka_partition_rates=[MEASURED]), "topics.rates"
     )
     assert error.severity == "error"
-    assert "python -m verify.measure --cluster leaf --codec zstd" in error.fix
+    assert "kedge measure --cluster leaf --codec zstd" in error.fix
 
 
 def test_a_measurement_that_was_edited_wrongly_is_named() -> None:

@@ -324,7 +324,7 @@ def test_files_follow_from_the_rate_where_retention_is_by_time() -> None:
     (found,) = findings(of_topics(week), "topics.file_handles", "note")
     # 77 MB/s for 7 days in segments of 1 GiB: 5,422 a partition with the open one, two files each.
     assert f"opens about {2 * 8 * 5_423} files" in found.message
-    assert "python -m verify.limits --cluster leaf" in found.fix
+    assert "kedge limits --cluster leaf" in found.fix
     longer = week | {"settings": {"retention.ms": 31_536_000_000}}
     assert findings(of_topics(longer), "topics.file_handles", "warning")
     compacted = week | {"settings": {"cleanup.policy": "compact"}}

@@ -1,4 +1,4 @@
-"""`python -m verify.measure --inventory INV [--cluster C]`: what one partition takes and gives, here.
+"""`kedge measure --inventory INV [--cluster C]`: what one partition takes and gives, here.
 
 Produces to and consumes from temporary topics of 1, 2, 4 and 8 partitions as fast as the cluster goes,
 some times each, and sums up what came of it. Leaves runs/<run id>/ with the evidence and a report; from
@@ -106,7 +106,7 @@ def targets_of(given: Sequence[str], place: ClusterAccess) -> list[dict[str, Any
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m verify.measure",
+        prog="kedge measure",
         description=described(__doc__),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

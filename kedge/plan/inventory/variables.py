@@ -24,7 +24,7 @@ class Shared(Strict):
     kafka_clients: list[Any] = Field(default_factory=list)
     """Applications that Kedge does not deploy, and for whose Kafka clients the plan chooses settings."""
     kafka_partition_rates: list[Any] = Field(default_factory=list)
-    """What one partition sustained in measurements; `python -m verify.measure` writes it."""
+    """What one partition sustained in measurements; `kedge measure` writes it."""
     recommended: dict[str, Any] = Field(default_factory=dict)
     """Set by the recommendations.yml of a run: values that replace those of the inventory."""
     service_levels: dict[str, Any] = Field(default_factory=dict)

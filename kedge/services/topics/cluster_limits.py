@@ -152,7 +152,7 @@ def _handles(sheet: Sheet, inventory: Inventory, of: ClusterTopics, brokers: int
         sheet.note(
             "topics.file_handles",
             f"{what}, above the {HANDLES_SEEN} seen in production",
-            f"watch them: python -m verify.limits --cluster {name} --inventory DIR",
+            f"watch them: kedge limits --cluster {name} --inventory DIR",
         )
     _maps(sheet, inventory, name, of.cluster, handles)
 

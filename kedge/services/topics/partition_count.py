@@ -42,7 +42,7 @@ def _partitions(sheet: Sheet, topic: DeclaredTopic, measured: Sequence[Partition
             "topics.rates",
             f"topic {topic.name} has a target, and no measurement of cluster {topic.cluster} was made with "
             "its codec and acks",
-            f"measure: python -m verify.measure --cluster {topic.cluster} --codec {topic.codec or 'none'} "
+            f"measure: kedge measure --cluster {topic.cluster} --codec {topic.codec or 'none'} "
             f"--acks {topic.acks or 'all'}",
         )
     if topic.partitions is not None:
@@ -52,7 +52,7 @@ def _partitions(sheet: Sheet, topic: DeclaredTopic, measured: Sequence[Partition
                 "topics.target",
                 f"the {topic.partitions} partitions of topic {topic.name} count; whether they reach its "
                 "target is not known: nothing was measured",
-                f"measure: python -m verify.measure --cluster {topic.cluster}",
+                f"measure: kedge measure --cluster {topic.cluster}",
             )
         if needed is not None and topic.partitions < needed:
             sheet.warning(

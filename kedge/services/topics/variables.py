@@ -22,7 +22,7 @@ Acks = Literal["0", "1", "all"]
 
 
 class PartitionRates(Strict):
-    """What one partition of a cluster was measured to sustain, as ``python -m verify.measure`` writes it."""
+    """What one partition of a cluster was measured to sustain, as ``kedge measure`` writes it."""
 
     cluster: str
     """The cluster that was measured, a name of kafka_clusters."""
@@ -126,7 +126,7 @@ def topics(inventory: Inventory) -> tuple[list[DeclaredTopic], list[Finding]]:
                     f"{where}.production_mb_per_s",
                     "all",
                     f"is missing beside {where}.target_mb_per_s",
-                    "measure what one partition takes and gives: python -m verify.measure writes it into a "
+                    "measure what one partition takes and gives: kedge measure writes it into a "
                     f"vars file; or give it, also {where}.consumption_mb_per_s, or {where}.partitions",
                 )
             )
