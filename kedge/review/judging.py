@@ -362,7 +362,8 @@ def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding)
     named = renamed(finding, name) if finding.rule == "inventory.variable" else finding
     placed = replace(named, where=own[about].place if about is not None else process.where)
     fix = _as_variables(process, _worded(process, placed.fix))
-    return replace(placed, message=_worded(process, placed.message), fix=fix)
+    subject = replace(finding.subject, keys=tuple(_named(process, key) for key in finding.subject.keys))
+    return replace(placed, message=_worded(process, placed.message), fix=fix, subject=subject)
 
 
 def _as_variables(process: RunningProcess, text: str) -> str:
@@ -484,8 +485,9 @@ def _asks(
 
 def _named(process: RunningProcess, key: str) -> str:
     """Return what the files of a process call a key, or a limit."""
-    bare = _worded(process, key.removeprefix(PRODUCER))
-    return limit_name(process, key) if key in UNIT else bare
+    if key in UNIT:
+        return limit_name(process, key)
+    return FileReader().name(_worded(process, key.removeprefix(PRODUCER)))
 
 
 #: Keys that say something together alone: the first rests on the time that the second gives.

@@ -427,6 +427,17 @@ def test_limits_of_a_container_are_told_at_their_lines_in_the_words_of_the_file(
 
 
 @pytest.mark.usefixtures("asking")
+def test_an_option_beside_one_that_is_wrong_is_told_by_its_own_name(tmp_path: Path) -> None:
+    both = MIRROR.replace("--num.streams", "--offset.commit.interval.ms 5000 --num.streams")
+    files = written(tmp_path, consumer__properties=CONSUMER, producer__properties=PRODUCER, mirror__sh=both)
+    (judgement,), others = review(files)
+    printed = text_of([judgement], others)
+    assert ":3 --offset.commit.interval.ms: 5000 -> 60000" in printed
+    # What a finding says of its line is not said again.
+    assert printed.count("--num.streams") == 2, printed
+
+
+@pytest.mark.usefixtures("asking")
 def test_a_workload_gets_one_answer_for_the_memory_of_one_container(tmp_path: Path) -> None:
     workload = ["consumers=500", "readers=100"]
     (judgement,), _ = review(written(tmp_path, c__yml=BOUNDED), workload=workload)
