@@ -56,13 +56,13 @@ class _MadeError(Exception):
 
 def _parser(module: str) -> argparse.ArgumentParser | None:
     """Return the parser that a command's ``main`` makes; None where a wheel lacks what it needs."""
-    own = argparse.ArgumentParser.parse_args
+    own = argparse.ArgumentParser.parse_known_args
 
     # Each main makes its parser and parses at once: a function beside each of them would serve this alone.
     def made(parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         raise _MadeError(parser)
 
-    argparse.ArgumentParser.parse_args = made  # type: ignore[method-assign, assignment]
+    argparse.ArgumentParser.parse_known_args = made  # type: ignore[method-assign, assignment]
     try:
         importlib.import_module(module).main([])
     except _MadeError as found:
@@ -70,7 +70,7 @@ def _parser(module: str) -> argparse.ArgumentParser | None:
     except ModuleNotFoundError:
         return None
     finally:
-        argparse.ArgumentParser.parse_args = own  # type: ignore[method-assign]
+        argparse.ArgumentParser.parse_known_args = own  # type: ignore[method-assign]
     return None
 
 

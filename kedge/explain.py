@@ -52,7 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--inventory", "-i", action="append", default=[], type=Path, metavar="INV", help="its plan as well"
     )
-    options = parser.parse_args(arguments)
+    # A host may stand behind options as well.
+    options = parser.parse_intermixed_args(arguments)
     try:
         with working(f"planning {', '.join(map(str, options.inventory))}"):
             plan = _plan(options.inventory)
@@ -68,7 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"kedge explain {options.word}: nothing has this name; {fix}", file=sys.stderr)
         return 2
     if plan and not planned:
-        planned = [f"not in the plan{f' of {options.where}' * bool(options.where)}"]
+        place = f" for {options.where}" * bool(options.where)
+        planned = [f"the plan has no setting and no finding of this name{place}"]
     if not plan:
         planned = ["with -i INVENTORY also what its plan does with it, from which of your numbers"]
     blocks = ["\n".join(block) for block in (known, planned) if block]
@@ -140,7 +142,7 @@ def of_plan(plan: Plan, word: str, where: str = "") -> Iterator[str]:
     """Yield the settings of a plan under a key or by a rule, with their reasons, then its findings."""
     places: dict[Setting, list[str]] = {}
     for place, setting in plan.settings():
-        if word in (setting.key, setting.rule) and _is_at(place, where):
+        if (setting.rule == word or _is_named(setting.key, word)) and _is_at(place, where):
             # Files of different instances are the same setting.
             places.setdefault(replace(setting, file=setting.file.rpartition("/")[2]), []).append(place)
     for s, of in places.items():
@@ -156,6 +158,13 @@ def of_plan(plan: Plan, word: str, where: str = "") -> Iterator[str]:
     )
     if about:
         yield from findings(about)
+
+
+def _is_named(key: str, word: str) -> bool:
+    """Return whether a word is a key, or names it without what a component has before a client's."""
+    before = key.removesuffix(f".{word}")
+    of_client = before.rpartition(".")[2] in _CLIENTS or word.partition(".")[0] in _CLIENTS
+    return key == word or (before != key and of_client)
 
 
 def _is_at(place: str, where: str) -> bool:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kedge.explain import main
+from kedge.explain import main, of_plan
+from kedge.services.planning import make_plan
+from tests.planned import mirrors
 
 EXAMPLE = ["-i", str(Path(__file__).resolve().parents[2] / "inventories" / "example")]
 
@@ -31,8 +33,20 @@ def test_a_key_of_a_plan_is_told_with_its_reason_where_it_was_asked_for(
     assert "\n\nrest1 kafka_rest@[8082-8083]\n    environment  KAFKAREST_HEAP_OPTS=-X" in said
     assert "rest.heap.consumers, since 0.2.0; estimate" in said
     assert "lab/measurements/rest-proxy.md" in said
-    assert main(["linger.ms", "rest", *EXAMPLE]) == 0
-    assert capsys.readouterr().out.endswith("\n\nnot in the plan of rest\n")
+    # A host may also stand last, where one goes on from the options of a plan.
+    assert main(["KAFKAREST_HEAP_OPTS", *EXAMPLE, "rest1"]) == 0
+    assert capsys.readouterr().out == said
+    assert main(["linger.ms", "kafka1", *EXAMPLE]) == 0
+    assert capsys.readouterr().out.endswith(
+        "\n\nthe plan has no setting and no finding of this name for kafka1\n"
+    )
+
+
+@pytest.mark.parametrize("word", ["linger.ms", "producer.linger.ms", "agg.producer.linger.ms"])
+def test_a_clients_key_is_found_under_the_name_that_its_component_has_for_it(word: str) -> None:
+    plan = make_plan(mirrors(1, kind="mirror_maker_2", version="4.3.1"))
+    assert any("  agg.producer.linger.ms=" in line for line in of_plan(plan, word, "mm1"))
+    assert not any("linger" in line for line in of_plan(plan, "ms", "mm1"))
 
 
 def test_a_rule_is_told_with_its_findings(capsys: pytest.CaptureFixture[str]) -> None:

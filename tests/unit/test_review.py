@@ -460,7 +460,7 @@ def test_loss_is_allowed_by_what_the_finding_says_to_type(
     (file,) = written(tmp_path, c__yml=text)
     assert main([str(file)]) == 1
     printed = " ".join(capsys.readouterr().out.split())
-    assert "write KAFKA_REST_PRODUCER_ACKS: all, or give --allow lost where that is allowed" in printed
+    assert "write KAFKA_REST_PRODUCER_ACKS: all, or give --allow lost if records may be lost" in printed
     main([str(file), "--allow", "lost"])
     assert "acks=1" not in capsys.readouterr().out
 
@@ -789,7 +789,7 @@ def test_a_finding_stands_at_the_line_of_the_key_to_change(
             "kafka-rest.properties",
             "id=a\nproducer.acks=1\nclient.timeout.ms=1\nconsumer.group.protocol=consumer\n"
             "consumer.session.timeout.ms=9000\nthread.pool.maxx=3\nthread.pool.max=many\n",
-            "write producer.acks: all, or give --allow lost where that is allowed",
+            "write producer.acks: all, or give --allow lost if records may be lost",
         ),
         (
             "rest.env",
@@ -804,12 +804,12 @@ def test_a_finding_stands_at_the_line_of_the_key_to_change(
         (
             "streams.properties",
             "application.id=a\nacks=1\ncommit.interval.ms=60000\nproducer.max.request.size=10\nlinger.mss=1\n",
-            "take acks out: Kafka Streams sets all, or give --allow lost where that is allowed",
+            "take acks out: Kafka Streams sets all, or give --allow lost if records may be lost",
         ),
         (
             "producer.properties",
             "acks=1\nlinger.ms=x\nbatch.size=9000000\nmax.request.size=99\nack=1\n",
-            "write acks: all and enable.idempotence: true, or give --allow lost where that is allowed",
+            "write acks: all and enable.idempotence: true, or give --allow lost if records may be lost",
         ),
     ],
 )

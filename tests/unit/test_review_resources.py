@@ -125,7 +125,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     ("files", "version", "found"),
     [
         ({"b.yaml": BRIDGE}, "0.33.1", [
-            "14 write producer.config: acks: all, or give --allow lost where that is allowed",
+            "14 write producer.config: acks: all, or give --allow lost if records may be lost",
             "16 did you mean consumer.config: fetch.min.bytes?",
             "11 set resources.limits.memory to"]),
         ({"r.yaml": PROXY}, "7.9.1", ["8 did you mean producer.compression.type?"]),

@@ -57,7 +57,8 @@ def check_acks(
 def allowed(sheet: Sheet, *kinds: str) -> str:
     """Return what its reader does who allows that records are lost, duplicated or reordered."""
     levels = " and ".join(f"service_levels.delivery.{kind}" for kind in kinds)
-    return sheet.either(f"set {levels} to null", f"give --allow {' '.join(kinds)} where that is allowed")
+    given = f"give --allow {' '.join(kinds)} if records may be {' or '.join(kinds)}"
+    return sheet.either(f"set {levels} to null", given)
 
 
 def unwanted(sheet: Sheet, kind: str) -> str:

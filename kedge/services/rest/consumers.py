@@ -229,8 +229,8 @@ def plan_client_keys(sheet: Sheet, file: str) -> None:
         _unnamed("consumer.receive.buffer.bytes"),
         Choice(
             -1,
-            "the kernel sizes the buffer: 43.8 MB/s where the default of 64 KiB read 2.3, because each poll "
-            "takes one buffer and then waits",
+            "the kernel sizes the buffer: 43.8 MB/s were read, and 2.3 MB/s with the default of 64 KiB: "
+            "each poll takes one buffer and then waits",
             f"{MEASURED}, Reading",
             "measured",
         ),
@@ -351,8 +351,8 @@ def _filled(counted: int, answers: int) -> Choice:
     mib = f"{counted / MIB:g} MiB"
     because = (
         f"a read of a backlog fills up to it, and is sent as 1.4 to 1.8 times as much; {answers} reads "
-        f"take {FULL_READ} x {mib} of heap each. 2 MiB read 22 and 17 MB/s, the default of 64 24 and 16. "
-        f"A record of {mib} would never be read"
+        f"take {FULL_READ} x {mib} of heap each. With 2 MiB, records of 1 kB were read at 22 MB/s and then "
+        f"17, with the default of 64 MiB at 24 and then 16. A record of {mib} would never be read"
     )
     basis: Basis = "measured" if counted == _READ_BYTES else "estimate"
     return Choice(counted, because, f"{REAL}, How large an answer is", basis)

@@ -59,8 +59,8 @@ def plan_jetty(sheet: Sheet, file: str, load: ProcessTraffic, facts: HostFacts, 
         max(_QUEUE_AT_LEAST, math.ceil(rate * recovery_s)),
         "estimate",
         (f"{rate:.0f} requests/s x {recovery_s} s, after which clients have given up; " if rate else "")
-        + f"{_QUEUE_AT_LEAST} at least. Unbounded, as the default is, the proxy would work on requests that "
-        "nobody waits for",
+        + f"{_QUEUE_AT_LEAST} at least. The default has no limit: the proxy goes on with requests that "
+        "clients have given up",
         _HIGH_LOAD,
     )
     if (capacity := int_or_none(queue)) is not None and capacity < _QUEUE_INIT:

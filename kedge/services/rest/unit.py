@@ -30,8 +30,8 @@ def put_unit(sheet: Sheet, process: RestProcess, heap_mib: int, consumer_threads
         file,
         "kafka_rest",
         process.variables.stop_seconds,
-        "stopping took 0.05 to 0.4 s idle, 54 s with a call to brokers that are down; beyond it clients "
-        "wait for nothing",
+        "stopping took 0.05 to 0.4 s idle, 54 s with a call to brokers that are down; after that, no "
+        "client waits any more",
         "REST proxy facts, Observed on running proxies",
         basis_of(KafkaRest, "stop_seconds", process.variables.stop_seconds, "estimate"),
     )
