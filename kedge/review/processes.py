@@ -133,15 +133,18 @@ def with_their_files(parts: Sequence[FileFindings]) -> tuple[list[FileFindings],
     missing = []
     found = []
     for part in parts:
-        one = part
+        values: dict[str, Value] = {}
+        environment: dict[str, Value] = {}
         for name in part.elsewhere:
             given = [p for p in parts if p.where.rpartition("/")[2] == name and p.kind != "other"]
             if given:
                 taken += given
-                values = {**given[0].values, **one.values}
-                one = replace(one, values=values, environment={**given[0].environment, **one.environment})
+                # Of several files the last one wins.
+                values |= given[0].values
+                environment |= given[0].environment
             else:
                 missing.append(f"{part.where}: variables of {name}; {_given(name)}")
+        one = replace(part, values={**values, **part.values}, environment={**environment, **part.environment})
         nothing = part.elsewhere and not (one.values or one.environment or one.arguments or one.files)
         found += [] if nothing else [one]
     return [part for part in found if part not in taken], missing

@@ -1,0 +1,76 @@
+"""What a file of containers says of several services: merged keys, extension fields, what they share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kedge.plan.findings import Finding
+from kedge.review.command import review
+from kedge.review.judging import Judgement
+
+MERGED = """
+services:
+  a:
+    image: confluentinc/cp-kafka-rest:7.9.2
+    environment: &e
+      KAFKA_REST_BOOTSTRAP_SERVERS: k1:9092,k2:9092
+      KAFKA_REST_PRODUCER_ACKS: all
+  b:
+    image: confluentinc/cp-kafka-rest:7.9.2
+    environment:
+      <<: *e
+      KAFKA_REST_PRODUCER_ACKS: 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for nothing: each question costs a plan."""
+    monkeypatch.setattr("kedge.review.judging._asks", lambda *_: ())
+
+
+def reviewed(
+    folder: Path, text: str, workload: tuple[str, ...] = (), **files: str
+) -> tuple[list[Judgement], list[str]]:
+    """Return the review of a compose file, and of files beside it; two underscores in a name are a dot."""
+    paths = [folder / "c.yml", *(folder / name.replace("__", ".") for name in files)]
+    for path, content in zip(paths, (text, *files.values()), strict=True):
+        path.write_text(content)
+    return review(paths, workload=workload)
+
+
+def services(folder: Path, text: str, workload: tuple[str, ...] = (), **files: str) -> list[Judgement]:
+    return reviewed(folder, text, workload, **files)[0]
+
+
+def about(judgement: Judgement, word: str) -> Finding:
+    found = [f for f in judgement.findings if word in f.message]
+    assert len(found) == 1, [f.message for f in judgement.findings]
+    return found[0]
+
+
+def messages(judgement: Judgement) -> str:
+    return "\n".join(f"{f.message} {f.fix}" for f in judgement.findings)
+
+
+def test_a_key_that_is_overridden_is_found_at_the_line_of_the_value_that_holds(tmp_path: Path) -> None:
+    _, b = services(tmp_path, MERGED)
+    assert about(b, "acks=1").where == f"{tmp_path}/c.yml:12"
+    twice = MERGED.partition("  b:")[0] + "      KAFKA_REST_PRODUCER_ACKS: 1\n"
+    (one,) = services(tmp_path, twice)
+    assert about(one, "acks=1").where == f"{tmp_path}/c.yml:8"
+
+
+def test_of_several_files_of_variables_the_last_wins(tmp_path: Path) -> None:
+    text = MERGED.partition("  b:")[0].replace(
+        "    environment", "    env_file: [one.env, two.env]\n    environment"
+    )
+    (a,) = services(
+        tmp_path,
+        text.replace("KAFKA_REST_PRODUCER_ACKS", "KAFKA_REST_HOST_NAME"),
+        one__env="KAFKA_REST_PRODUCER_ACKS=all\n",
+        two__env="KAFKA_REST_PRODUCER_ACKS=1\n",
+    )
+    assert about(a, "acks=1").where == f"{tmp_path}/two.env:1"
