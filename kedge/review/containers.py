@@ -83,13 +83,20 @@ class ComposeContainer:
 def containers(documents: list[Any], name: str) -> list[ComposeContainer]:
     """Return the containers of a file's documents, in their order."""
     maps = config_maps(documents)
-    found = [one for document in documents for one in _in(document, name, "", maps)]
+    found = [one for document in documents for one in _in(_without_extensions(document), name, "", maps)]
     if any(map(_unlinked, documents)):
         return found
     # A pod that starts after a Service has its address in a variable.
     links = {f"{one.upper().replace('-', '_')}_PORT": Value("tcp://", f"{name}, Service {one}")
              for one in _services(documents)}  # fmt: skip
     return [replace(one, environment={**links, **one.environment}) for one in found]
+
+
+def _without_extensions(document: Any) -> Any:
+    """Return a document without the fields of compose that stand for nothing but what merges them."""
+    if not isinstance(document, Mapping):
+        return document
+    return {key: value for key, value in document.items() if not str(key).startswith("x-")}
 
 
 def config_maps(documents: list[Any]) -> dict[str, Mapping[str, Any]]:

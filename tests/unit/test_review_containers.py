@@ -74,3 +74,24 @@ def test_of_several_files_of_variables_the_last_wins(tmp_path: Path) -> None:
         two__env="KAFKA_REST_PRODUCER_ACKS=1\n",
     )
     assert about(a, "acks=1").where == f"{tmp_path}/two.env:1"
+
+
+EXTENDED = """
+x-rest: &rest
+  image: confluentinc/cp-kafka-rest:7.9.2
+  env_file: rest.env
+  environment:
+    KAFKA_REST_BOOTSTRAP_SERVERS: k1:9092,k2:9092
+services:
+  rest:
+    <<: *rest
+  x-named:
+    <<: *rest
+"""
+
+
+def test_an_extension_field_is_no_container_and_what_it_merges_is_read(tmp_path: Path) -> None:
+    found, others = reviewed(tmp_path, EXTENDED, rest__env="KAFKA_REST_PRODUCER_ACKS=1\n")
+    assert [one.where for one in found] == [f"{tmp_path}/c.yml, rest", f"{tmp_path}/c.yml, x-named"]
+    assert about(found[0], "acks=1").where == f"{tmp_path}/rest.env:1"
+    assert not others
