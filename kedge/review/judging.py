@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache, cached_property, partial
 from typing import Any, Final
@@ -16,7 +16,7 @@ from typing import Any, Final
 from kedge.evidence.nearest import one_slip
 from kedge.evidence.secrets import holds_secret
 from kedge.keys.catalogue import every_key
-from kedge.plan.findings import Finding, Subject
+from kedge.plan.findings import Finding, Severity, Subject
 from kedge.plan.inventory.secrets import Known
 from kedge.plan.jvm_flags import SHARE
 from kedge.plan.plan import Plan
@@ -121,6 +121,8 @@ class Judgement:
     unseen: tuple[str, ...] = ()
     #: Whether one process carries the workload, so that the values are those of one.
     alone: bool = True
+    #: By the process that has them: how many findings of each severity this one has as well.
+    repeated: Mapping[str, Mapping[Severity, int]] = field(default_factory=dict)
 
 
 def judge(
@@ -471,11 +473,11 @@ def _asks(
         what = "the stores of the application, each with its partitions"
         stored = replace(machine, workload={**(machine.workload or {}), "stores": [store]})
         alternatives.append(("streams_app_stores of an inventory", what, as_it_is, partial(on, stored)))
-    for field, what, value in _other_values(process.kind):
+    for number, what, value in _other_values(process.kind):
         # Some numbers say nothing without another one.
-        beside = {name: one for name, one in value.items() if name != field}
+        beside = {name: one for name, one in value.items() if name != number}
         before = settings(**beside) if beside else as_it_is
-        alternatives.append((f"--workload {field}=", what, before, partial(settings, **value)))
+        alternatives.append((f"--workload {number}=", what, before, partial(settings, **value)))
     for option, what, before, after in alternatives:
         if option.rstrip("=") not in asked and (decides := _differing(before, after())):
             named = [_named(process, key) for key in decides
@@ -532,10 +534,10 @@ _NOT_ASKED: Final = re.compile(
 def _other_values(kind: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
     """Return each number of the workload with what it is, and another value than its default."""
     found = []
-    for name, field in model_of(kind).model_fields.items():
+    for name, of_model in model_of(kind).model_fields.items():
         if _NOT_ASKED.search(name):
             continue
-        default = field.default if isinstance(field.default, int | float) else None
+        default = of_model.default if isinstance(of_model.default, int | float) else None
         value: dict[str, Any] = {name: int(default * _NEUTRAL) if default else 100}
         if name == "latency_budget_ms":
             value = {name: 600_000}
@@ -549,5 +551,5 @@ def _other_values(kind: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
             value |= {"round_trip_ms": 100}
         elif name in ("readers", "largest_group", "partitions"):
             value |= {"consumers": 100}
-        found.append((name, (field.description or name).rstrip("."), value))
+        found.append((name, (of_model.description or name).rstrip("."), value))
     return tuple(found)

@@ -9,6 +9,7 @@ import pytest
 from kedge.plan.findings import Finding
 from kedge.review.command import review
 from kedge.review.judging import Judgement
+from kedge.review.showing import markdown, text
 
 MERGED = """
 services:
@@ -95,3 +96,33 @@ def test_an_extension_field_is_no_container_and_what_it_merges_is_read(tmp_path:
     assert [one.where for one in found] == [f"{tmp_path}/c.yml, rest", f"{tmp_path}/c.yml, x-named"]
     assert about(found[0], "acks=1").where == f"{tmp_path}/rest.env:1"
     assert not others
+
+
+SHARED = """
+services:
+  rest1:
+    image: confluentinc/cp-kafka-rest:7.9.2
+    environment: &e
+      KAFKA_REST_BOOTSTRAP_SERVERS: k1:9092,k2:9092
+      KAFKA_REST_PRODUCER_ACKS: 1
+      KAFKA_REST_CONSUMER_THREAD: 60
+  rest2:
+    image: confluentinc/cp-kafka-rest:7.9.2
+    environment:
+      <<: *e
+      KAFKA_REST_PRODUCER_LINGER: 5
+  rest3:
+    image: confluentinc/cp-kafka-rest:7.9.2
+    environment: *e
+"""
+
+
+def test_what_an_earlier_service_has_as_well_is_counted(tmp_path: Path) -> None:
+    found = services(tmp_path, SHARED)
+    _, second, third = text(found, []).split("\n\n")
+    assert "\n  2 more, as in rest1\n" in second
+    assert "\n  2 as in rest1\n" in third
+    assert "no fault" not in third
+    assert "2 more, as in rest1\n" in text(found, [], full=True)
+    assert "\n2 more, as in rest1\n" in markdown(found, [])
+    assert found[1].repeated == {f"{tmp_path}/c.yml, rest1": {"error": 2}}
