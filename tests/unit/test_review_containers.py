@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,19 @@ def test_what_an_earlier_service_has_as_well_is_counted(tmp_path: Path) -> None:
     assert "2 more, as in rest1\n" in text(found, [], full=True)
     assert "\n2 more, as in rest1\n" in markdown(found, [])
     assert found[1].repeated == {f"{tmp_path}/c.yml, rest1": {"error": 2}}
+
+
+def test_nothing_is_said_of_a_deploy_or_of_advice_to_who_has_files(tmp_path: Path) -> None:
+    keys = (
+        "CLIENT_SSL_TRUSTSTORE_LOCATION: /trust.jks",
+        "ADVERTISED_LISTENERS: http://a:8082",
+        "BOOTSTRAP_SERVERS: k1:9092,k2:9092",
+    )
+    environment = "".join(f"\n      KAFKA_REST_{key}" for key in keys)
+    (a,) = services(
+        tmp_path,
+        "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.2\n    environment:"
+        f"{environment}\n      KAFKAREST_HEAP_OPTS: -Xmx2g",
+    )
+    assert about(a, "truststore").severity == "note"
+    assert not re.search(r"deploy|advice|the plan", messages(a))

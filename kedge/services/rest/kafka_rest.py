@@ -252,7 +252,7 @@ def _advertised(sheet: Sheet, file: str, process: RestProcess, build: Build) -> 
         sheet.put(file, "host.name", "rest.identity", name)
     else:
         sheet.put(file, "advertised.listeners", "rest.identity", Choice(own, follow, _CONFIG, "derived"))
-        sheet.note(
+        sheet.deviation(
             "rest.identity",
             f"advertised.listeners names each instance by its URL, where {GUIDE} says host.name, which "
             f"kafka-rest {variables.version} still reads and calls deprecated ({_CONFIG})",
