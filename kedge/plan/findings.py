@@ -14,6 +14,10 @@ Severity = Literal["error", "warning", "note"]
 class Reader:
     """Whoever reads a plan, and what he calls things; this one has the inventory."""
 
+    def reach(self, port: str) -> str:
+        """Return who connects to a port that the process opens at all its addresses."""
+        return "everybody who reaches the host"
+
     def name(self, variable: str) -> str:
         """Return what a variable of the inventory is called."""
         return variable

@@ -33,17 +33,14 @@ def check_connections(process: RunningProcess) -> Iterator[Finding]:
     yield from _logins(process)
     for key in ("listeners", "http.host", "kafka.rest.listeners"):
         value = process.values.get(key)
-        if (
-            value
-            and process.published
-            and all(_LOOPBACK.fullmatch(one.strip()) for one in value.text.split(","))
-        ):
+        published = next((outside.text for outside in (process.ports or {}).values()), "")
+        if value and published and all(_LOOPBACK.fullmatch(one.strip()) for one in value.text.split(",")):
             yield Finding(
                 "error",
                 "review.loopback",
                 value.place,
                 f"{key} is {value.text}, where only its own container reaches it: nothing answers at the "
-                f"published port {process.published}",
+                f"published port {published}",
                 f"write {key}: {_LOCAL.sub(_ANY, value.text)}",
                 Subject(keys=(key,)),
             )

@@ -26,7 +26,7 @@ from kedge.plan.variable_messages import renamed
 from kedge.plan.variables import Strict
 from kedge.plan.version_numbers import numbers
 from kedge.review.connecting import check_connections
-from kedge.review.kinds import variable_of
+from kedge.review.kinds import meant_for_image, variable_of
 from kedge.review.processes import (
     HOST,
     PRODUCER,
@@ -145,7 +145,7 @@ def judge(
                  if row.today is not None or not process.lacks)  # fmt: skip
     plugged = any(key in own for key in _PLUGINS)
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
-    found = [_commented(f, own) for f in found]
+    found = [_of_image(_commented(f, own), process) for f in found]
     limits = _settings(planned, process.kind)
     small = any(
         key.endswith(("HEAP_OPTS", "JAVA_OPTS")) and key in limits and f.severity != "note"
@@ -235,6 +235,15 @@ def _commented(finding: Finding, own: Mapping[str, Value]) -> Finding:
     fix = "write the comment on a line of its own: behind a value it is a part of it"
     commented = any(re.search(r"\s#", own[key].text) for key in _keys_of(finding, own))
     return replace(finding, fix=fix) if commented else finding
+
+
+def _of_image(finding: Finding, process: RunningProcess) -> Finding:
+    """Return a finding of a variable that no start script reads, with the one of an image that is meant."""
+    of = finding.subject
+    if not (process.variables and of and of.keys and finding.rule == "rest.keys" and of.keys[0].isupper()):
+        return finding
+    near = meant_for_image(of.keys[0], partial(_is_key, process))
+    return replace(finding, fix=f"did you mean {near}?") if near else finding
 
 
 def _title(process: RunningProcess) -> str:
@@ -372,15 +381,17 @@ def _as_variables(process: RunningProcess, text: str) -> str:
     """Return a text with the variables that the process's file has for keys."""
     if not process.variables:
         return text
-    proxy = DISTRIBUTIONS[process.kind].keys
-    known = frozenset[str]().union(*(every_key(component) for component in proxy.components))
 
     def named(word: re.Match[str]) -> str:
-        key = word[0]
-        of_client = key.startswith(("admin.", "client.", "consumer.", "producer."))
-        return variable_of(process.variables, key) if of_client or key in known else key
+        return variable_of(process.variables, word[0]) if _is_key(process, word[0]) else word[0]
 
     return re.sub(r"(?<![\w./-])[a-z]\w*(?:[.-]\w+)+(?![\w./-])", named, text)
+
+
+def _is_key(process: RunningProcess, key: str) -> bool:
+    """Return whether a REST proxy, or a client inside it, has a key."""
+    of_client = key.startswith(("admin.", "client.", "consumer.", "producer."))
+    return of_client or any(key in every_key(one) for one in DISTRIBUTIONS[process.kind].keys.components)
 
 
 def _worded(process: RunningProcess, text: str) -> str:

@@ -17,7 +17,7 @@ from kedge.plan.jvm_flags import maximum_heap_mib
 from kedge.plan.values import int_or_zero
 from kedge.plan.version_numbers import numbers
 from kedge.review.containers import LimitNames
-from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings
+from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings, handed_on
 from kedge.review.reading import ReviewError, Value, settled
 from kedge.review.resources import connector_of
 from kedge.services.mirror.keys import unset_values as unset_mirror
@@ -88,7 +88,7 @@ class RunningProcess:
         commands: its whole command lines, which everybody on its host may read.
         cores: what its unit or container limits it to; None where nothing does.
         files: configurations that its commands name.
-        published: the port at which others reach its container.
+        ports: of a container with a network of its own, its published ports: outside, by those inside.
         words: the names that its files have for keys, by what keys begin with.
         findings: what reading its files has shown already.
         variables: what the variables begin with that its keys are written as; empty where none are.
@@ -107,7 +107,7 @@ class RunningProcess:
     commands: tuple[Value, ...] = ()
     cores: int | None = None
     files: tuple[str, ...] = ()
-    published: str = ""
+    ports: Mapping[str, Value] | None = None
     words: tuple[tuple[str, str], ...] = ()
     findings: tuple[Finding, ...] = ()
     limits: LimitNames | None = None
@@ -147,7 +147,7 @@ def with_their_files(parts: Sequence[FileFindings]) -> tuple[list[FileFindings],
         one = replace(part, values={**values, **part.values}, environment={**environment, **part.environment})
         nothing = part.elsewhere and not (one.values or one.environment or one.arguments or one.files)
         found += [] if nothing else [one]
-    return [part for part in found if part not in taken], missing
+    return [handed_on(part) for part in found if part not in taken], missing
 
 
 def _given(name: str) -> str:
@@ -334,7 +334,7 @@ def _with(process: RunningProcess, part: FileFindings) -> RunningProcess:
         commands=(*process.commands, *([part.command] if part.command else ())),
         cores=_cores(part.unit) or process.cores,
         files=(*process.files, *part.files.values()),
-        published=process.published or part.published,
+        ports=process.ports if part.ports is None else part.ports,
         words=process.words or part.words,
         findings=(*process.findings, *part.findings),
         limits=process.limits or part.limits,
@@ -495,10 +495,29 @@ _NAMES: Final[Mapping[str, str]] = {
 
 
 class FileReader(Reader):
-    """A person who has files and the options of a review, and no inventory; ``unset`` has defaults."""
+    """A person who has files and the options of a review, and no inventory.
 
-    def __init__(self, unset: Mapping[str, str] | None = None, said: Iterable[str] = ()) -> None:
-        self._unset, self._said = unset or {}, frozenset(said)
+    ``unset`` has defaults, ``process`` is what is reviewed.
+    """
+
+    def __init__(
+        self,
+        unset: Mapping[str, str] | None = None,
+        said: Iterable[str] = (),
+        process: RunningProcess | None = None,
+    ) -> None:
+        self._unset, self._said, self._process = unset or {}, frozenset(said), process
+
+    def reach(self, port: str) -> str:
+        """Return who connects to a port, by what its container publishes."""
+        if self._process and self._process.limits and not self._process.limits.compose:
+            return "everybody who reaches its pod"
+        if self._process is None or self._process.ports is None:
+            return super().reach(port)
+        outside = next((out for one, out in self._process.ports.items() if covers(one, port)), None)
+        if outside is None:
+            return "every container of its networks (its port is not published)"
+        return "everybody on the host" if _LOCAL.match(outside.text) else super().reach(port)
 
     def known(self, variable: str) -> bool:
         """Return whether an option says it."""
@@ -516,6 +535,17 @@ class FileReader(Reader):
     def either(self, inventory: str, files: str) -> str:
         """Return the words for who has files."""
         return files
+
+
+#: What a port is published at that the host alone reaches.
+_LOCAL: Final = re.compile(r"127\.|\[::1\]|localhost")
+
+
+def covers(published: str, port: str) -> bool:
+    """Return whether a port of a container, or a range of them, is or has another one."""
+    low, _, high = published.partition("-")
+    numbered = low.isdecimal() and port.isdecimal() and (high or low).isdecimal()
+    return int(low) <= int(port) <= int(high or low) if numbered else published == port
 
 
 def unset_values(process: RunningProcess, version: str, own: Mapping[str, str]) -> dict[str, str]:
@@ -544,7 +574,7 @@ def inventory_of(
     ``processes`` carry the workload, as many as the plan would give the host where it is None.
     """
     said = dict(machine.workload or {})
-    reader = FileReader(unset_values(process, version, own) if alone else None, said)
+    reader = FileReader(unset_values(process, version, own) if alone else None, said, process)
     variables: dict[str, Any] = {
         "host_cores": machine.cores,
         "host_memory_mib": machine.memory_mib,

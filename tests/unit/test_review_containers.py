@@ -143,3 +143,54 @@ def test_nothing_is_said_of_a_deploy_or_of_advice_to_who_has_files(tmp_path: Pat
     )
     assert about(a, "truststore").severity == "note"
     assert not re.search(r"deploy|advice|the plan", messages(a))
+
+
+def named(folder: Path, *variables: str, more: str = "") -> Judgement:
+    """Return the review of one service with these variables."""
+    given = "".join(f"\n      {one}" for one in ("KAFKA_REST_BOOTSTRAP_SERVERS: k1:9092,k2:9092", *variables))
+    image = "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.2\n"
+    (judgement,) = services(folder, f"{image}{more}    environment:{given}\n")
+    return judgement
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("KAFKA_REST_JMX_PORT", "KAFKAREST_JMX_PORT"),
+        ("KAFKAREST_JMX_HOSTNAME", "KAFKA_REST_JMX_HOSTNAME"),
+        ("KAFKAREST_LISTENERS", "KAFKA_REST_LISTENERS"),
+        ("KAFKAREST_PRODUCER_ACKS", "KAFKA_REST_PRODUCER_ACKS"),
+        ("KAFKA_REST_HEAP_OPTS", "KAFKAREST_HEAP_OPTS"),
+        ("KAFKA_REST_SSL_KEYSTORE_FILENAME", "KAFKA_REST_SSL_KEYSTORE_LOCATION"),
+        ("KAFKA_REST_CLIENT_SSL_KEY_CREDENTIALS", "KAFKA_REST_CLIENT_SSL_KEY_PASSWORD"),
+    ],
+)
+def test_a_variable_that_an_image_does_not_read_is_named_by_the_one_that_it_reads(
+    tmp_path: Path, written: str, meant: str
+) -> None:
+    found = [f.fix for f in named(tmp_path, f'{written}: "1"').findings if f.rule == "rest.keys"]
+    assert found == [f"did you mean {meant}?"]
+
+
+def test_a_unit_reads_no_variable_of_an_image(tmp_path: Path) -> None:
+    unit = tmp_path / "rest.service"
+    unit.write_text("[Service]\nExecStart=/usr/bin/kafka-rest-start k\nEnvironment=KAFKAREST_JMX_PORT=1\n")
+    ((judgement,), _) = review([unit])
+    assert about(judgement, "no start script").fix == "did you mean JMX_PORT?"
+
+
+@pytest.mark.parametrize(
+    ("more", "reach"),
+    [
+        ("", "every container of its networks (its port is not published)"),
+        ('    ports: ["8082:8082"]\n', "every container of its networks (its port is not published)"),
+        ('    ports: ["8082:8082", "9100-9101:9100-9101"]\n', "everybody who reaches the host"),
+        ('    ports: ["127.0.0.1:9101:9101"]\n', "everybody on the host"),
+        ("    network_mode: host\n", "everybody who reaches the host"),
+    ],
+)
+def test_a_port_of_jmx_is_open_to_who_reaches_it(tmp_path: Path, more: str, reach: str) -> None:
+    found = about(named(tmp_path, "KAFKAREST_JMX_PORT: 9101", more=more), "JMX")
+    assert found.message == f"KAFKAREST_JMX_PORT opens JMX to {reach}, without authentication"
+    assert found.fix.startswith("take KAFKAREST_JMX_PORT out")
+    assert found.where.startswith(f"{tmp_path}/c.yml:")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -94,11 +94,11 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
     if "JMX_PORT" in own:
         sheet.warning(
             "rest.jmx",
-            "JMX_PORT opens JMX to everybody who reaches the host, without authentication",
+            f"JMX_PORT opens JMX to {sheet.reader.reach(str(own['JMX_PORT']))}, without authentication",
             "take JMX_PORT out, or set KAFKAREST_JMX_OPTS with authentication and TLS",
             "JMX_PORT",
         )
-    _check_environment(sheet, own)
+    _check_environment(sheet, own, distribution.variables())
     properties = [key for key in own if not key.isupper()]
     asked = [key for key in properties if not key.startswith(tuple(variables.plugin_keys))]
     for finding in check_rest_keys(distribution, variables.version, asked, sheet.where, sheet.reader):
@@ -106,7 +106,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
         sheet.findings.append(replace(finding, message=message))
 
 
-def _check_environment(sheet: Sheet, own: Mapping[str, Any]) -> None:
+def _check_environment(sheet: Sheet, own: Mapping[str, Any], variables: Iterable[str]) -> None:
     """Find environment variables that look like one of the start scripts' and are none of them."""
     read = {name for each in DISTRIBUTIONS.values() for name in each.variables()}
     for name in sorted(key for key in own if key.isupper()):
@@ -114,7 +114,7 @@ def _check_environment(sheet: Sheet, own: Mapping[str, Any]) -> None:
             _check_image_port(sheet, str(own[name]))
         if name in read or name == _IMAGE_PORT:
             continue
-        near = nearest(name, read, 0.75)
+        near = next((one for one in variables if name.endswith(f"_{one}")), None) or nearest(name, read, 0.75)
         if near or name.startswith("KAFKAREST_"):
             sheet.warning(
                 "rest.keys",

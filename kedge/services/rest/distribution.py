@@ -155,6 +155,7 @@ class Signs:
         images: words of which the name of its image has one.
         variables: what the variables begin with of which its image makes properties; empty where it has none.
         of_image: what follows, of those that the image reads for itself.
+        handed_on: variables of its image, each with that of the start script as which it is handed on.
         resource: the kind of the resource of which an operator makes it.
     """
 
@@ -167,6 +168,7 @@ class Signs:
     images: tuple[str, ...] = ()
     variables: str = ""
     of_image: tuple[str, ...] = ()
+    handed_on: Mapping[str, str] = field(default_factory=dict)
     resource: str = ""
 
 

@@ -85,6 +85,7 @@ CONFLUENT: Final = Distribution(
             "LOG4J_LOGGERS",
             "LOG4J_ROOT_LOGLEVEL",
         ),
+        handed_on={"KAFKAREST_JMX_PORT": "JMX_PORT"},
         resource="KafkaRestProxy",
     ),
 )
