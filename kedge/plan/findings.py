@@ -50,6 +50,7 @@ class Subject:
         host: the host, or group, whose variable it is; empty where ``where`` alone says it.
         known: whether any version of the component has the key, here or elsewhere.
         meant: of a key that is not known, the one that is probably meant.
+        value: of the first of ``keys``, one with which there were no finding; empty where none is known.
     """
 
     variable: str = ""
@@ -58,6 +59,7 @@ class Subject:
     host: str = ""
     known: bool = True
     meant: str = ""
+    value: str = ""
 
     @property
     def name(self) -> str:

@@ -157,16 +157,16 @@ def _once(judgements: Iterable[Judgement]) -> list[Judgement]:
     found = []
     for one in judgements:
         new: list[Finding] = []
-        repeated: dict[str, Counter[Severity]] = {}
+        repeated: Counter[tuple[str, Severity]] = Counter()
         for f in one.findings:
             if first := said.get((f.where, f.message)):
                 # Flows of one file have its name in common.
-                name = first.title if first.where == one.where else first.where
-                repeated.setdefault(name, Counter())[f.severity] += 1
+                repeated[first.title if first.where == one.where else first.where, f.severity] += 1
             else:
                 new.append(f)
         said |= {(f.where, f.message): one for f in new}
-        found.append(replace(one, findings=tuple(new), repeated=repeated))
+        again = tuple((name, severity, count) for (name, severity), count in repeated.items())
+        found.append(replace(one, findings=tuple(new), repeated=again))
     return found
 
 

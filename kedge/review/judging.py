@@ -7,8 +7,8 @@ without them is theirs. So no rule of a plan is written twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache, cached_property, partial
 from typing import Any, Final
@@ -18,7 +18,7 @@ from kedge.evidence.secrets import holds_secret
 from kedge.keys.catalogue import every_key
 from kedge.plan.findings import Finding, Severity, Subject
 from kedge.plan.inventory.secrets import Known
-from kedge.plan.jvm_flags import SHARE
+from kedge.plan.jvm_flags import SHARE, maximum_heap_mib
 from kedge.plan.plan import Plan
 from kedge.plan.plan_secrets import on_command_line
 from kedge.plan.settings import Advice, Basis, Setting
@@ -38,6 +38,7 @@ from kedge.review.processes import (
     inventory_of,
     own_values,
     shown_value,
+    started_with,
     unset_values,
     versions_of,
 )
@@ -121,8 +122,8 @@ class Judgement:
     unseen: tuple[str, ...] = ()
     #: Whether one process carries the workload, so that the values are those of one.
     alone: bool = True
-    #: By the process that has them: how many findings of each severity this one has as well.
-    repeated: Mapping[str, Mapping[Severity, int]] = field(default_factory=dict)
+    #: An earlier process, and how many of its findings of a severity this one has as well.
+    repeated: tuple[tuple[str, Severity, int], ...] = ()
 
 
 def judge(
@@ -147,12 +148,8 @@ def judge(
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
     found = [_of_image(_commented(f, own), process) for f in found]
     limits = _settings(planned, process.kind)
-    small = any(
-        key.endswith(("HEAP_OPTS", "JAVA_OPTS")) and key in limits and f.severity != "note"
-        for f in found
-        for key in (f.subject.keys if f.subject else ())
-    )
-    found += check_limits(process, limits, small_heap=small)
+    least = plans.least_heap_mib(own) if memory_limit(process) else 0
+    found += check_limits(process, limits, least_heap=least)
     found += [*_missing(process), *check_connections(process)]
     if process.kind == "mm2" and not process.lacks:
         texts = {key: value.text for key, value in process.values.items() if not comes_later(value.text)}
@@ -179,7 +176,9 @@ def _seen(process: RunningProcess) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return which sides of a process the files show, and which they do not."""
     sides = {
         "its keys, their values and pairs of them": {**process.values, **process.producer},
-        "flags of its JVM": [key for key in process.environment if key.endswith(("OPTS", "OPTIONS"))],
+        "flags of its JVM": [
+            key for key in (*process.environment, *started_with(process)) if key.endswith(("OPTS", "OPTIONS"))
+        ],
         "limits of its unit or container": process.unit,
     }
     return tuple(side for side, there in sides.items() if there), tuple(
@@ -190,7 +189,9 @@ def _seen(process: RunningProcess) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _missing(process: RunningProcess) -> Iterator[Finding]:
     """Yield what the process does not start without, where the file is there that would have it."""
     named, brokers, proxy = process.values, "bootstrap.servers", DISTRIBUTIONS.get(process.kind)
-    if proxy and proxy.clients and not proxy.keys.prefix and named and brokers not in named:
+    if process.lacking:
+        needs: list[str] = []
+    elif proxy and proxy.clients and not proxy.keys.prefix and named and brokers not in named:
         old = "zookeeper.connect" in named and numbers(versions_of(process)[0]) < (8,)
         needs = [] if old else [brokers]
     elif process.kind == "classic":
@@ -291,6 +292,21 @@ class _Plans:
         """Return the plan of the one process with these values of its own."""
         return make_plan(inventory_of(self.process, self.version, own, self.machine, alone=True))
 
+    def least_heap_mib(self, own: Mapping[str, Value]) -> int:
+        """Return the smallest heap with which the process, with its other values, has no finding of it."""
+        jvm = DISTRIBUTIONS[self.process.kind].jvm if self.process.kind in DISTRIBUTIONS else None
+        if jvm is None:
+            return 0
+        said = {key: _masked(key, value.text) for key, value in own.items() if key not in self.process.unit}
+        told = {key: text for key, text in said.items() if not comes_later(text)}
+        told[jvm.heap] = "-Xmx1m"
+        found = self.with_values(told).findings
+        # What nothing would start with ends a plan before it comes to the heap.
+        if refused := {key for f in found if f.rule == "inventory.variable" for key in _keys_of(f, own)}:
+            found = self.with_values({key: text for key, text in told.items() if key not in refused}).findings
+        heaps = (maximum_heap_mib(f.subject.value) for f in found if f.subject and jvm.heap in f.subject.keys)
+        return max((mib for mib in heaps if mib), default=0)
+
 
 def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
     """Yield the findings that today's values raise; of one that is put in later, those of its key alone."""
@@ -299,8 +315,9 @@ def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
     open_ = {key for key, text in said.items() if SHARE.search(text) and not plans.memory_known}
     told = {key: text for key, text in said.items() if not comes_later(text) and key not in open_}
     nothing = plans.with_values({})
-    # What a person writes is theirs, also where it is the default.
-    before = {_told(f) for f in nothing.findings if f.rule not in _OF_ITSELF and not _keys_of(f, own)}
+    # What a person writes is theirs, also where it is the default; so is what his start script takes.
+    theirs = {*own, *started_with(plans.process)}
+    before = {_told(f) for f in nothing.findings if f.rule not in _OF_ITSELF and not _keys_of(f, theirs)}
 
     def raised() -> list[Finding]:
         made = plans.with_values(told).findings
@@ -403,7 +420,7 @@ def _worded(process: RunningProcess, text: str) -> str:
     return re.sub(rf"(?<![\w.>-])({begins})(?=[\w\s]|$)", lambda begin: words[begin[1]], text)
 
 
-def _keys_of(finding: Finding, own: Mapping[str, Value]) -> list[str]:
+def _keys_of(finding: Finding, own: Container[str]) -> list[str]:
     """Return the keys of a person that a finding is about; those of a mirror's producer are marked."""
     of = finding.subject or Subject()
     marked = [f"{PRODUCER}{key}" for key in of.keys] if of.variable.endswith(".producer_settings") else []

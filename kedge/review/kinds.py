@@ -61,6 +61,8 @@ class FileFindings:
         findings: what reading it has shown already.
         limits: of a container, what the file calls its limits.
         variables: what the variables begin with that an image makes ``values`` of.
+        starts: it shows all that its start script is given, unless it is ``lacking``.
+        lacking: some of what gives it variables was not given.
     """
 
     kind: Kind
@@ -81,6 +83,8 @@ class FileFindings:
     findings: tuple[Finding, ...] = ()
     limits: LimitNames | None = None
     variables: str = ""
+    starts: bool = False
+    lacking: bool = False
 
 
 _IMAGE_VERSION: Final = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)")
@@ -112,6 +116,8 @@ _MAIN: Final = {
     **MIRRORS,
     "streams": _APPLICATION,
 }
+#: A start script that nothing stands before which may set variables.
+_START: Final = r"(?:/\S*/)?kafka-rest-start\s"
 #: A version in the name of a jar of a class path; Confluent's builds of Kafka have a version of their own.
 _JAR_VERSION: Final = (
     r"kafka-rest-(\d+\.\d+\.\d+)\.jar",
@@ -297,7 +303,9 @@ def _of_container(one: ComposeContainer) -> FileFindings:
         kept = {k: v for k, v in environment.items() if proxy or _REST_VARIABLE.fullmatch(k)}
         kept = {k: v for k, v in kept.items() if k.startswith(("KAFKA", "JMX_PORT", "LOG_DIR"))}
         part = FileFindings(_NAME, one.where, values, kept, one.limits, version=said)
-        part = replace(part, command=command, limits=one.names)
+        # Another image, or another command, may set what is not seen here.
+        starts = _CONTAINED.plain in image and not (one.properties or one.command)
+        part = replace(part, command=command, limits=one.names, starts=bool(image) and starts)
         variables = "" if one.properties else _CONTAINED.variables
         return replace(part, elsewhere=one.elsewhere, ports=one.ports, variables=variables)
     if one.command and (kind := _main(one.command)):
@@ -317,7 +325,9 @@ def _of_unit(text: str, name: str) -> FileFindings:
         if kind := _main(value.text):
             part = _of_command(value, variables, name)
             environment = {**variables, **part.environment}
-            return replace(part, kind=kind, environment=environment, unit=directives, elsewhere=files)
+            starts = kind in SIGNS and bool(re.match(_START, value.text))
+            part = replace(part, kind=kind, environment=environment, unit=directives, elsewhere=files)
+            return replace(part, starts=starts)
     return FileFindings("environment", name, environment=variables, unit=directives, elsewhere=files)
 
 

@@ -93,6 +93,8 @@ class RunningProcess:
         findings: what reading its files has shown already.
         variables: what the variables begin with that its keys are written as; empty where none are.
         limits: what its file calls the directives of a unit that bound it; a unit's own where it is None.
+        starts: its files show all that its start script is given, unless they are ``lacking``.
+        lacking: some of what gives it variables was not given.
     """
 
     kind: str
@@ -112,6 +114,8 @@ class RunningProcess:
     findings: tuple[Finding, ...] = ()
     limits: LimitNames | None = None
     variables: str = ""
+    starts: bool = False
+    lacking: bool = False
 
     @property
     def lacks(self) -> tuple[str, ...]:
@@ -135,6 +139,7 @@ def with_their_files(parts: Sequence[FileFindings]) -> tuple[list[FileFindings],
     for part in parts:
         values: dict[str, Value] = {}
         environment: dict[str, Value] = {}
+        lacking = False
         for name in part.elsewhere:
             given = [p for p in parts if p.where.rpartition("/")[2] == name and p.kind != "other"]
             if given:
@@ -143,8 +148,14 @@ def with_their_files(parts: Sequence[FileFindings]) -> tuple[list[FileFindings],
                 values |= given[0].values
                 environment |= given[0].environment
             else:
+                lacking = True
                 missing.append(f"{part.where}: variables of {name}; {_given(name)}")
-        one = replace(part, values={**values, **part.values}, environment={**environment, **part.environment})
+        one = replace(
+            part,
+            values={**values, **part.values},
+            environment={**environment, **part.environment},
+            lacking=lacking,
+        )
         nothing = part.elsewhere and not (one.values or one.environment or one.arguments or one.files)
         found += [] if nothing else [one]
     return [handed_on(part) for part in found if part not in taken], missing
@@ -339,6 +350,8 @@ def _with(process: RunningProcess, part: FileFindings) -> RunningProcess:
         findings=(*process.findings, *part.findings),
         limits=process.limits or part.limits,
         variables=process.variables or part.variables,
+        starts=process.starts or part.starts,
+        lacking=process.lacking or part.lacking,
     )
 
 
@@ -548,10 +561,20 @@ def covers(published: str, port: str) -> bool:
     return int(low) <= int(port) <= int(high or low) if numbered else published == port
 
 
+def started_with(process: RunningProcess) -> dict[str, str]:
+    """Return what the start script of a process takes for variables that its files do not set."""
+    jvm = DISTRIBUTIONS[process.kind].jvm if process.kind in SIGNS else None
+    if not jvm or not jvm.unset or not process.starts or process.lacking:
+        return {}
+    given = " ".join(value.text for value in process.environment.values())
+    set_elsewhere = jvm.heap in process.environment or re.search(r"-Xmx|-XX:MaxRAM", given)
+    return {} if set_elsewhere else {jvm.heap: jvm.unset}
+
+
 def unset_values(process: RunningProcess, version: str, own: Mapping[str, str]) -> dict[str, str]:
     """Return what holds in the process where it says nothing: the defaults of its version."""
     if process.kind in SIGNS:
-        return rest_defaults(DISTRIBUTIONS[process.kind], version, own)
+        return {**rest_defaults(DISTRIBUTIONS[process.kind], version, own), **started_with(process)}
     if process.kind == "streams":
         return unset_streams(version, own)
     if process.kind in ("consumer", "producer"):

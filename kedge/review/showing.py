@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -153,11 +154,10 @@ def repeats(one: Judgement, *, full: bool) -> list[str]:
     """Say how many findings were left out since an earlier process has them; with ``full``, notes too."""
     more = "more, " if any(full or f.severity != "note" for f in one.findings) else ""
     file = one.where.partition(",")[0]
-    found = []
-    for name, counts in one.repeated.items():
-        if count := sum(number for severity, number in counts.items() if full or severity != "note"):
-            found.append(f"{count} {more}as in {name.removeprefix(f'{file}, ')}")
-    return found
+    counts: Counter[str] = Counter()
+    for name, severity, count in one.repeated:
+        counts[name.removeprefix(f"{file}, ")] += count * (full or severity != "note")
+    return [f"{count} {more}as in {name}" for name, count in counts.items() if count]
 
 
 def looked(one: Judgement) -> str:

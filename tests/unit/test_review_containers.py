@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kedge.plan.findings import Finding
+from kedge.plan.jvm_flags import REST_G1
 from kedge.review.command import review
 from kedge.review.judging import Judgement
 from kedge.review.showing import markdown, text
@@ -107,6 +108,7 @@ services:
       KAFKA_REST_BOOTSTRAP_SERVERS: k1:9092,k2:9092
       KAFKA_REST_PRODUCER_ACKS: 1
       KAFKA_REST_CONSUMER_THREAD: 60
+      KAFKAREST_HEAP_OPTS: -Xmx1g
   rest2:
     image: confluentinc/cp-kafka-rest:7.9.2
     environment:
@@ -126,7 +128,7 @@ def test_what_an_earlier_service_has_as_well_is_counted(tmp_path: Path) -> None:
     assert "no fault" not in third
     assert "2 more, as in rest1\n" in text(found, [], full=True)
     assert "\n2 more, as in rest1\n" in markdown(found, [])
-    assert found[1].repeated == {f"{tmp_path}/c.yml, rest1": {"error": 2}}
+    assert found[1].repeated == ((f"{tmp_path}/c.yml, rest1", "error", 2),)
 
 
 def test_nothing_is_said_of_a_deploy_or_of_advice_to_who_has_files(tmp_path: Path) -> None:
@@ -145,11 +147,11 @@ def test_nothing_is_said_of_a_deploy_or_of_advice_to_who_has_files(tmp_path: Pat
     assert not re.search(r"deploy|advice|the plan", messages(a))
 
 
-def named(folder: Path, *variables: str, more: str = "") -> Judgement:
+def named(folder: Path, *variables: str, more: str = "", workload: tuple[str, ...] = ()) -> Judgement:
     """Return the review of one service with these variables."""
     given = "".join(f"\n      {one}" for one in ("KAFKA_REST_BOOTSTRAP_SERVERS: k1:9092,k2:9092", *variables))
     image = "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.2\n"
-    (judgement,) = services(folder, f"{image}{more}    environment:{given}\n")
+    (judgement,) = services(folder, f"{image}{more}    environment:{given}\n", workload)
     return judgement
 
 
@@ -194,3 +196,105 @@ def test_a_port_of_jmx_is_open_to_who_reaches_it(tmp_path: Path, more: str, reac
     assert found.message == f"KAFKAREST_JMX_PORT opens JMX to {reach}, without authentication"
     assert found.fix.startswith("take KAFKAREST_JMX_PORT out")
     assert found.where.startswith(f"{tmp_path}/c.yml:")
+
+
+def heaps(judgement: Judgement) -> list[Finding]:
+    return [f for f in judgement.findings if f.rule in ("rest.heap.consumers", "review.memory")]
+
+
+def test_a_heap_that_is_not_set_is_judged_by_what_the_start_script_takes(tmp_path: Path) -> None:
+    (found,) = heaps(named(tmp_path))
+    assert found.message == (
+        "KAFKAREST_HEAP_OPTS is not set, and the start script takes -Xmx256M: a heap of 256 MiB is below 512 "
+        "MiB, the least that was measured; consumers and connections, which were not given, take more"
+    )
+    assert (found.severity, found.fix) == ("warning", "write -Xms512m -Xmx512m in KAFKAREST_HEAP_OPTS")
+    assert found.where == f"{tmp_path}/c.yml, a"
+    said = heaps(named(tmp_path, more="    mem_limit: 200m\n"))
+    assert {f.severity for f in said} == {"error", "warning"}
+    assert not heaps(named(tmp_path, "KAFKAREST_OPTS: -Xmx600m"))
+    assert not heaps(named(tmp_path, more="    command: sh -c 'KAFKAREST_HEAP_OPTS=-Xmx1g run'\n"))
+    unit = tmp_path / "rest.service"
+    unit.write_text("[Service]\nExecStart=/usr/bin/kafka-rest-start k.properties\n")
+    ((of_unit,), _) = review([unit])
+    assert "the start script takes -Xmx256M" in messages(of_unit)
+
+
+def test_what_may_stand_in_a_file_that_was_not_given_is_not_missing(tmp_path: Path) -> None:
+    text = EXTENDED.replace("BOOTSTRAP_SERVERS: k1:9092,k2:9092", "HOST_NAME: a")
+    (found, _), others = reviewed(tmp_path, text)
+    assert not found.findings
+    assert f"{tmp_path}/c.yml, rest: variables of rest.env; add that file" in others
+
+
+SCRIPT = (
+    "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+    "-XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true"
+)
+
+
+def test_the_least_heap_does_not_differ_where_the_flags_do_not(tmp_path: Path) -> None:
+    heap = "KAFKAREST_HEAP_OPTS: -Xmx600m"
+    assert not heaps(named(tmp_path, heap))
+    assert not heaps(named(tmp_path, heap, f"KAFKAREST_JVM_PERFORMANCE_OPTS: {SCRIPT}"))
+    assert not heaps(
+        named(
+            tmp_path,
+            heap,
+            f"KAFKAREST_JVM_PERFORMANCE_OPTS: {REST_G1.replace('-XX:G1HeapRegionSize=16M ', '')}",
+        )
+    )
+    (other,) = heaps(named(tmp_path, heap, "KAFKAREST_JVM_PERFORMANCE_OPTS: -XX:+UseG1GC"))
+    assert (
+        "below 1024 MiB, the least that was measured with other flags in KAFKAREST_JVM_PERFORMANCE_OPTS than "
+        "the start script's own (512)" in other.message
+    )
+
+
+@pytest.mark.parametrize(
+    "flags",
+    ["", "KAFKAREST_JVM_PERFORMANCE_OPTS: -XX:+UseG1GC\n      KAFKA_REST_PRODUCER_BATCH_SIZE: 64k"],
+)
+@pytest.mark.parametrize("heap", ["", "-Xmx300m", "-Xmx768m", "-Xmx2g"])
+@pytest.mark.parametrize("limit", ["200m", "700m", "1g"])
+@pytest.mark.parametrize("workload", [(), ("consumers=60",)])
+def test_a_heap_and_a_memory_limit_that_a_review_proposes_pass_the_next_one(
+    tmp_path: Path, flags: str, heap: str, limit: str, workload: tuple[str, ...]
+) -> None:
+    def judged(heap: str, limit: str) -> list[Finding]:
+        given = [f"KAFKAREST_HEAP_OPTS: {heap}"] if heap else []
+        given += ["KAFKA_REST_CONSUMER_REQUEST_MAX_BYTES: 2097152", *filter(None, [flags])]
+        return heaps(named(tmp_path, *given, more=f"    mem_limit: {limit}\n", workload=workload))
+
+    found = judged(heap, limit)
+    memory = next((f for f in found if f.rule == "review.memory"), None)
+    if memory is None:
+        assert [f.fix for f in found] == ["write -Xms512m -Xmx512m in KAFKAREST_HEAP_OPTS"]
+        assert not judged("-Xms512m -Xmx512m", limit)
+        return
+    proposed = re.findall(r"(mem_limit|heap) (?:to|of) (\d+m)|or to (\d+m) with a heap of (\d+m)", memory.fix)
+    assert proposed
+    sizes = {name: size for name, size, *_ in proposed if name}
+    if "and the heap to" in memory.fix:
+        assert not judged(f"-Xmx{sizes['heap']}", sizes["mem_limit"])
+        return
+    assert not judged(heap, sizes["mem_limit"])
+    if "or the heap to" in memory.fix:
+        assert not judged(f"-Xmx{sizes['heap']}", limit)
+    for *_, other, less in proposed:
+        assert not other or not judged(f"-Xmx{less}", other)
+
+
+def test_what_reads_are_taken_to_be_is_said_where_nothing_bounds_them(tmp_path: Path) -> None:
+    workload = ("consumers=60",)
+    (small,) = heaps(named(tmp_path, "KAFKAREST_HEAP_OPTS: -Xmx512m", workload=workload))
+    assert small.message.endswith(
+        "consumer.request.max.bytes is not set: 2 MiB are counted, and its default is 64"
+    )
+    assert small.fix.endswith(", and set KAFKA_REST_CONSUMER_REQUEST_MAX_BYTES to 2097152")
+    (large,) = heaps(named(tmp_path, "KAFKAREST_HEAP_OPTS: -Xmx4g", workload=workload))
+    assert "60 reads that find a backlog ask for a heap of" in large.message
+    assert large.fix == "set KAFKA_REST_CONSUMER_REQUEST_MAX_BYTES to 2097152"
+    assert not heaps(
+        named(tmp_path, "KAFKAREST_HEAP_OPTS: -Xmx4g", f"{large.fix.split()[1]}: 2097152", workload=workload)
+    )

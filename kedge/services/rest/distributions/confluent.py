@@ -75,6 +75,7 @@ CONFLUENT: Final = Distribution(
         ),
         file=r"(?i)kafka-?rest",
         images=("rest", "confluent-local"),
+        plain="cp-kafka-rest",
         variables="KAFKA_REST_",
         of_image=(
             "CUB_KAFKA_MIN_BROKERS",
