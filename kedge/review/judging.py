@@ -25,7 +25,7 @@ from kedge.plan.settings import Advice, Basis, Setting
 from kedge.plan.variable_messages import renamed
 from kedge.plan.variables import Strict
 from kedge.plan.version_numbers import numbers
-from kedge.review.connecting import check_connections
+from kedge.review.connecting import check_connections, check_ports
 from kedge.review.kinds import meant_for_image, variable_of
 from kedge.review.processes import (
     HOST,
@@ -163,7 +163,7 @@ def judge(
         process.where,
         version,
         why,
-        tuple(_ordered([*on_command_lines(process), *process.findings, *placed])),
+        tuple(_ordered([*on_command_lines(process), *process.findings, *check_ports(process), *placed])),
         rows,
         asks,
         plans.processes if machine.workload else 1,

@@ -17,8 +17,8 @@ from kedge.plan.jvm_flags import maximum_heap_mib
 from kedge.plan.values import int_or_zero
 from kedge.plan.version_numbers import numbers
 from kedge.review.containers import LimitNames
-from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings, handed_on
-from kedge.review.reading import ReviewError, Value, settled
+from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings, handed_on, variable_of
+from kedge.review.reading import ReviewError, Value, comes_later, settled
 from kedge.review.resources import connector_of
 from kedge.services.mirror.keys import unset_values as unset_mirror
 from kedge.services.mirror.variables import BESIDE as BESIDE_MIRRORS
@@ -256,7 +256,25 @@ def processes_of(parts: Sequence[FileFindings]) -> list[RunningProcess]:
             raise ReviewError(f"{part.where}: may belong to {names}; review one of them at a time")
         if fitting:
             found[found.index(fitting[0])] = _with(fitting[0], part)
-    return [flow for one in found for flow in _flows(one)]
+    return [flow for one in _told_apart(found) for flow in _flows(one)]
+
+
+def _told_apart(processes: Sequence[RunningProcess]) -> Iterator[RunningProcess]:
+    """Yield the processes; a REST proxy with the id of another one of its file and its brokers says so."""
+    first: dict[tuple[str, str, str], str] = {}
+    for one in processes:
+        key = DISTRIBUTIONS[one.kind].identity if one.kind in SIGNS else ""
+        value = one.values.get(key)
+        if value is None or not value.text or comes_later(value.text):
+            yield one
+            continue
+        file, _, name = one.where.partition(", ")
+        brokers = next((v.text for k, v in one.values.items() if k.endswith("bootstrap.servers")), "")
+        other = first.setdefault((file, value.text, brokers), name)
+        variable = variable_of(one.variables, key) if one.variables else key
+        what = f"{key} is {value.text}, and {other} has it too: they may give two consumers one name"
+        found = Finding("error", "rest.identity", value.place, what, f"write another {variable} for {name}")
+        yield one if other == name else replace(one, findings=(*one.findings, found))
 
 
 def _as_started(part: FileFindings, commands: Sequence[FileFindings]) -> FileFindings:

@@ -298,3 +298,63 @@ def test_what_reads_are_taken_to_be_is_said_where_nothing_bounds_them(tmp_path: 
     assert not heaps(
         named(tmp_path, "KAFKAREST_HEAP_OPTS: -Xmx4g", f"{large.fix.split()[1]}: 2097152", workload=workload)
     )
+
+
+@pytest.mark.parametrize(
+    ("variables", "ports", "fix"),
+    [
+        (["KAFKA_REST_LISTENERS: http://0.0.0.0:8082"], '["8082:8083"]', "write 8082:8082"),
+        (["KAFKA_REST_LISTENERS: 0.0.0.0:8082"], '["8083:8080/tcp"]', "write 8083:8082"),
+        ([], "[{target: 8083, published: 80}]", "write 80:8082"),
+        (["KAFKA_REST_LISTENERS: http://a:${PORT:-9}"], '["8082"]', "write 9"),
+        (["KAFKA_REST_LISTENERS: http://0.0.0.0:8082"], '["80:${REST:-8082}"]', ""),
+        (["KAFKA_REST_LISTENERS: http://a:80,https://a:81"], '["443:81"]', ""),
+        (["KAFKA_REST_LISTENERS: http://0.0.0.0:8082"], '["8080-8089:8080-8089"]', ""),
+        (["KAFKA_REST_LISTENERS: http://0.0.0.0:8082", "KAFKAREST_JMX_PORT: 9101"], '["9101:9101"]', ""),
+        (["KAFKA_REST_LISTENERS: http://0.0.0.0:$PORT"], '["8083:8083"]', ""),
+        (["KAFKA_REST_LISTENERS: http://0.0.0.0:8082"], '["8083:8083/udp"]', ""),
+    ],
+)
+def test_a_published_port_behind_which_nothing_listens_is_found(
+    tmp_path: Path, variables: list[str], ports: str, fix: str
+) -> None:
+    judgement = named(tmp_path, *variables, more=f"    ports: {ports}\n")
+    found = [f for f in judgement.findings if f.rule == "review.ports"]
+    assert [(f.severity, f.where, f.fix) for f in found] == (
+        [("error", f"{tmp_path}/c.yml:4", fix)] if fix else []
+    )
+
+
+@pytest.mark.parametrize(("url", "wrong"), [("localhost:8081", True), ("http://a:1, b:2", True),
+                                            ("http://a:1,https://b:2", False), ('""', False)])  # fmt: skip
+def test_a_schema_registry_without_a_scheme_is_found(tmp_path: Path, url: str, wrong: bool) -> None:
+    judgement = named(tmp_path, f"KAFKA_REST_SCHEMA_REGISTRY_URL: {url}")
+    assert ("without a scheme" in messages(judgement)) is wrong
+
+
+@pytest.mark.parametrize(
+    ("variable", "found"),
+    [
+        ("PRODUCER_RETRIES: 0", True),
+        ("CLIENT_RETRIES: 0", True),
+        ("PRODUCER_RETRIES: 3", False),
+        ("X: 0", False),
+    ],
+)
+def test_a_proxy_that_does_not_try_again_is_found(tmp_path: Path, variable: str, found: bool) -> None:
+    judgement = named(tmp_path, f"KAFKA_REST_{variable}")
+    assert [f.severity for f in judgement.findings if f.rule == "rest.producer.retries"] == [
+        "warning"
+    ] * found
+
+
+def test_two_services_with_one_id_are_found(tmp_path: Path) -> None:
+    text = MERGED.replace("KAFKA_REST_PRODUCER_ACKS: all", "KAFKA_REST_ID: one")
+    first, second = services(tmp_path, text)
+    assert "rest.identity" not in {f.rule for f in first.findings}
+    shared = about(second, "id is one")
+    assert (shared.severity, shared.where) == ("error", f"{tmp_path}/c.yml:7")
+    assert shared.message == "id is one, and a has it too: they may give two consumers one name"
+    assert shared.fix == "write another KAFKA_REST_ID for b"
+    apart = text.replace("KAFKA_REST_PRODUCER_ACKS", "KAFKA_REST_ID")
+    assert not [f for one in services(tmp_path, apart) for f in one.findings if f.rule == "rest.identity"]

@@ -91,6 +91,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
             )
     if distribution.clients and not distribution.keys.prefix:
         _check_listeners(sheet, own)
+        _check_registry(sheet, variables)
     if "JMX_PORT" in own:
         sheet.warning(
             "rest.jmx",
@@ -159,6 +160,22 @@ def _check_listeners(sheet: Sheet, own: Mapping[str, Any]) -> None:
             f"the listener {listener} has {lacks}: the proxy refuses to start",
             "write it as http://0.0.0.0:8082",
             "listeners",
+        )
+
+
+def _check_registry(sheet: Sheet, variables: KafkaRest) -> None:
+    """Find addresses of a schema registry that java.net.URL refuses."""
+    key, variable = "schema.registry.url", "kafka_rest_schema_registry_url"
+    own = variables.settings.get(key)
+    for url in filter(None, map(str.strip, str(own or variables.schema_registry_url).split(","))):
+        if re.match(r"[A-Za-z][\w+.-]*://", url) or "${" in url:
+            continue
+        sheet.error(
+            "rest.schema_registry",
+            f"{key if own else variable} has {url}, without a scheme: each request with a schema fails",
+            f"write it as http://{url}, or https://{url}",
+            *([key] if own else []),
+            **({} if own else {"variable": variable}),
         )
 
 
