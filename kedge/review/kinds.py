@@ -307,7 +307,8 @@ def _of_container(one: ComposeContainer) -> FileFindings:
         starts = _CONTAINED.plain in image and not (one.properties or one.command)
         part = replace(part, command=command, limits=one.names, starts=bool(image) and starts)
         variables = "" if one.properties else _CONTAINED.variables
-        return replace(part, elsewhere=one.elsewhere, ports=one.ports, variables=variables)
+        lacking = bool(one.elsewhere)
+        return replace(part, elsewhere=one.elsewhere, ports=one.ports, variables=variables, lacking=lacking)
     if one.command and (kind := _main(one.command)):
         part = _of_command(command, one.environment, one.where)
         # The tag of an application's image is the application's; a jar says more than any tag.
@@ -327,7 +328,7 @@ def _of_unit(text: str, name: str) -> FileFindings:
             environment = {**variables, **part.environment}
             starts = kind in SIGNS and bool(re.match(_START, value.text))
             part = replace(part, kind=kind, environment=environment, unit=directives, elsewhere=files)
-            return replace(part, starts=starts)
+            return replace(part, starts=starts, lacking=bool(files))
     return FileFindings("environment", name, environment=variables, unit=directives, elsewhere=files)
 
 

@@ -11,6 +11,8 @@ from kedge.plan.findings import Finding
 from kedge.plan.jvm_flags import REST_G1
 from kedge.review.command import review
 from kedge.review.judging import Judgement
+from kedge.review.kinds import parts_of
+from kedge.review.processes import processes_of, started_with
 from kedge.review.showing import markdown, text
 
 MERGED = """
@@ -358,3 +360,12 @@ def test_two_services_with_one_id_are_found(tmp_path: Path) -> None:
     assert shared.fix == "write another KAFKA_REST_ID for b"
     apart = text.replace("KAFKA_REST_PRODUCER_ACKS", "KAFKA_REST_ID")
     assert not [f for one in services(tmp_path, apart) for f in one.findings if f.rule == "rest.identity"]
+
+
+def test_of_a_unit_whose_variables_were_not_given_no_heap_is_judged(tmp_path: Path) -> None:
+    unit = tmp_path / "rest.service"
+    start = "[Service]\nExecStart=/usr/bin/kafka-rest-start k.properties\n"
+    unit.write_text(f"{start}EnvironmentFile=/etc/default/rest\n")
+    assert not started_with(processes_of(parts_of(unit))[0])
+    ((judgement,), _) = review([unit])
+    assert not judgement.findings
