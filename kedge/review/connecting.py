@@ -54,9 +54,9 @@ def check_ports(process: RunningProcess) -> Iterator[Finding]:
     ports = process.ports or {}
     if not listens or any(covers(inside, one) for inside in ports for one in listens):
         return
-    others = [value.text for key, value in own_values(process).items() if key != "listeners"]
+    others = [value.text for value in process.environment.values()]
     for inside, outside in ports.items():
-        # Of JMX, an agent or a sidecar its own values may speak.
+        # JMX and an agent have ports of their own.
         if not inside.isdecimal() or any(re.search(rf"\b{inside}\b", text) for text in others):
             continue
         begin = f"{outside.text}:" if outside.text else ""

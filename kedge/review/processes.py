@@ -272,7 +272,7 @@ def _told_apart(processes: Sequence[RunningProcess]) -> Iterator[RunningProcess]
         brokers = next((v.text for k, v in one.values.items() if k.endswith("bootstrap.servers")), "")
         other = first.setdefault((file, value.text, brokers), name)
         variable = variable_of(one.variables, key) if one.variables else key
-        what = f"{key} is {value.text}, and {other} has it too: they may give two consumers one name"
+        what = f"{key} is {value.text} here and for {other}: they may give two consumers one name"
         found = Finding("error", "rest.identity", value.place, what, f"write another {variable} for {name}")
         yield one if other == name else replace(one, findings=(*one.findings, found))
 

@@ -307,6 +307,7 @@ def test_what_reads_are_taken_to_be_is_said_where_nothing_bounds_them(tmp_path: 
     [
         (["KAFKA_REST_LISTENERS: http://0.0.0.0:8082"], '["8082:8083"]', "write 8082:8082"),
         (["KAFKA_REST_LISTENERS: 0.0.0.0:8082"], '["8083:8080/tcp"]', "write 8083:8082"),
+        (["KAFKA_REST_ADVERTISED_LISTENERS: http://a:8083"], '["8083:8083"]', "write 8083:8082"),
         ([], "[{target: 8083, published: 80}]", "write 80:8082"),
         (["KAFKA_REST_LISTENERS: http://a:${PORT:-9}"], '["8082"]', "write 9"),
         (["KAFKA_REST_LISTENERS: http://0.0.0.0:8082"], '["80:${REST:-8082}"]', ""),
@@ -356,7 +357,7 @@ def test_two_services_with_one_id_are_found(tmp_path: Path) -> None:
     assert "rest.identity" not in {f.rule for f in first.findings}
     shared = about(second, "id is one")
     assert (shared.severity, shared.where) == ("error", f"{tmp_path}/c.yml:7")
-    assert shared.message == "id is one, and a has it too: they may give two consumers one name"
+    assert shared.message == "id is one here and for a: they may give two consumers one name"
     assert shared.fix == "write another KAFKA_REST_ID for b"
     apart = text.replace("KAFKA_REST_PRODUCER_ACKS", "KAFKA_REST_ID")
     assert not [f for one in services(tmp_path, apart) for f in one.findings if f.rule == "rest.identity"]
