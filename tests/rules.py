@@ -47,6 +47,7 @@ _ARGUMENT = {
     "error": 0,
     "warning": 0,
     "note": 0,
+    "deviation": 0,
     "report": 0,
     "Finding": 1,
     "put": 2,

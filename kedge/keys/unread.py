@@ -98,8 +98,15 @@ def is_open(key: str) -> bool:
 _ALIKE: Final = 0.9
 
 
+#: What the images of brokers call files in a folder of theirs, and what everything else calls them.
+_OF_BROKERS: Final = {".filename": ".location", ".credentials": ".password"}
+
+
 def _meant(key: str, known: frozenset[str]) -> str | None:
     """Return the key that is probably meant: a slip of the pen, which leaves a key its parts."""
+    for theirs, other in _OF_BROKERS.items():
+        if key.endswith(theirs) and (named := key.removesuffix(theirs) + other) in known:
+            return named
     parts = key.count(".")
     near = nearest(key, sorted(one for one in known if one.count(".") == parts), 0.75)
     near = near or nearest(key, sorted(known), _ALIKE)

@@ -14,6 +14,10 @@ Severity = Literal["error", "warning", "note"]
 class Reader:
     """Whoever reads a plan, and what he calls things; this one has the inventory."""
 
+    def reach(self, port: str) -> str:
+        """Return who connects to a port that the process opens at all its addresses."""
+        return "everybody who reaches the host"
+
     def name(self, variable: str) -> str:
         """Return what a variable of the inventory is called."""
         return variable
@@ -46,6 +50,7 @@ class Subject:
         host: the host, or group, whose variable it is; empty where ``where`` alone says it.
         known: whether any version of the component has the key, here or elsewhere.
         meant: of a key that is not known, the one that is probably meant.
+        value: of the first of ``keys``, one with which there were no finding; empty where none is known.
     """
 
     variable: str = ""
@@ -54,6 +59,7 @@ class Subject:
     host: str = ""
     known: bool = True
     meant: str = ""
+    value: str = ""
 
     @property
     def name(self) -> str:

@@ -16,6 +16,8 @@ KAFKA_G1: Final = (
     "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
     "-XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
 )
+#: REST proxies: what kafka-rest-run-class sets when nothing else is said.
+REST_START: Final = KAFKA_G1.replace("-XX:MaxInlineLevel=15 ", "")
 #: REST proxies: the guide's section JVM, without the heap.
 REST_G1: Final = (
     "-XX:MetaspaceSize=96m -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
@@ -25,6 +27,17 @@ REST_G1: Final = (
 #: What a heap that grows begins with. A proxy with few consumers has about 28 MiB live: less than 35 percent
 #: of it, at which G1 begins to mark. Of 64 MiB it is more, and G1 marked every 3 s ("A heap that grows").
 GROWS_FROM_MIB: Final = 96
+
+
+#: What heaps grew by when that was measured, with the collectors of the start script and of the plan.
+_GROWING: Final = {"-XX:+UseG1GC", "-XX:InitiatingHeapOccupancyPercent=35"}
+
+
+def grows_as_measured(flags: str) -> bool:
+    """Return whether a collector is as that of the start script, or of the plan, with which heaps grew."""
+    own, known = ({word for word in text.split() if word.startswith("-XX:")}
+                  for text in (flags, f"{REST_START} {REST_G1}"))  # fmt: skip
+    return _GROWING <= own <= known - {"-XX:G1HeapRegionSize=16M"}
 
 
 def heap(mib: int) -> str:

@@ -135,7 +135,7 @@ class Sheet:
             return None
         if chosen is measured and documented is not None and documented.value != measured.value:
             here, there = apart(_shown(measured), _shown(documented))
-            self.note(
+            self.deviation(
                 rule,
                 f"{key} {here} {_since(measured)} ({measured.because}; {measured.source}), where "
                 f"{documented.source} {there}",
@@ -205,12 +205,20 @@ class Sheet:
         """Add a finding that is good to know; about what, as of an error."""
         self._add("note", rule, message, fix, self.about(*keys, **of))
 
-    def about(self, *keys: str, file: str = "", variable: str = "") -> Subject | None:
-        """Return keys of this sheet, or a variable that holds none of them, as the subject of a finding."""
+    def deviation(self, rule: str, message: str, fix: str, *keys: str, **of: str) -> None:
+        """Add a note that the plan leaves a document; who has files has no advice to set, and no plan."""
+        if self.reader is WITH_INVENTORY:
+            self.note(rule, message, fix, *keys, **of)
+
+    def about(self, *keys: str, file: str = "", variable: str = "", value: str = "") -> Subject | None:
+        """Return keys of this sheet, or a variable that holds none of them, as the subject of a finding.
+
+        With ``value`` of the first of the keys there were no finding.
+        """
         if not keys:
             return Subject(variable) if variable else None
         file = file or next((s.file for key in keys for s in self.settings if s.key == key), "")
-        return Subject(variable or self.held.get(keys[0], self.variable), keys, file)
+        return Subject(variable or self.held.get(keys[0], self.variable), keys, file, value=value)
 
     def _add(self, severity: Severity, rule: str, message: str, fix: str, subject: Subject | None) -> None:
         self.findings.append(Finding(severity, rule, self.where, message, fix, subject))

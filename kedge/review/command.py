@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from kedge.evidence.bounds import TooMuchError, in_bounds
 from kedge.evidence.command_line import described, working
 from kedge.evidence.nearest import nearest
 from kedge.evidence.printable import plain, plain_lines
+from kedge.plan.findings import Finding, Severity
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.secrets import Known
 from kedge.plan.variables import Strict, read_model
@@ -151,12 +153,20 @@ def review(
 
 def _once(judgements: Iterable[Judgement]) -> list[Judgement]:
     """Return the reviews without findings that an earlier one has: flows share most of their file."""
-    said: set[tuple[str, str]] = set()
+    said: dict[tuple[str, str], Judgement] = {}
     found = []
     for one in judgements:
-        new = tuple(f for f in one.findings if (f.where, f.message) not in said)
-        said |= {(f.where, f.message) for f in one.findings}
-        found.append(replace(one, findings=new))
+        new: list[Finding] = []
+        repeated: Counter[tuple[str, Severity]] = Counter()
+        for f in one.findings:
+            if first := said.get((f.where, f.message)):
+                # Flows of one file have its name in common.
+                repeated[first.title if first.where == one.where else first.where, f.severity] += 1
+            else:
+                new.append(f)
+        said |= {(f.where, f.message): one for f in new}
+        again = tuple((name, severity, count) for (name, severity), count in repeated.items())
+        found.append(replace(one, findings=tuple(new), repeated=again))
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kedge.plan.findings import Finding, Severity, Subject
-from kedge.review.processes import PRODUCER, RunningProcess, clusters_of, own_values
+from kedge.review.processes import PRODUCER, RunningProcess, clusters_of, covers, own_values
 from kedge.review.reading import comes_later
 from kedge.services.rest.distributions import DISTRIBUTIONS
 
@@ -33,20 +33,45 @@ def check_connections(process: RunningProcess) -> Iterator[Finding]:
     yield from _logins(process)
     for key in ("listeners", "http.host", "kafka.rest.listeners"):
         value = process.values.get(key)
-        if (
-            value
-            and process.published
-            and all(_LOOPBACK.fullmatch(one.strip()) for one in value.text.split(","))
-        ):
+        published = next((outside.text for outside in (process.ports or {}).values()), "")
+        if value and published and all(_LOOPBACK.fullmatch(one.strip()) for one in value.text.split(",")):
             yield Finding(
                 "error",
                 "review.loopback",
                 value.place,
                 f"{key} is {value.text}, where only its own container reaches it: nothing answers at the "
-                f"published port {process.published}",
+                f"published port {published}",
                 f"write {key}: {_LOCAL.sub(_ANY, value.text)}",
                 Subject(keys=(key,)),
             )
+
+
+def check_ports(process: RunningProcess) -> Iterator[Finding]:
+    """Yield a published port of a REST proxy's container behind which nothing listens."""
+    said = process.values.get("listeners")
+    unset = _UNSET_PORT if said is None and process.starts and not process.lacking else ""
+    listens = re.findall(r":(\d+)\b(?=[/,\s]|$)", unset or (said.text if said else ""))
+    ports = process.ports or {}
+    if not listens or any(covers(inside, one) for inside in ports for one in listens):
+        return
+    others = [value.text for value in process.environment.values()]
+    for inside, outside in ports.items():
+        # JMX and an agent have ports of their own.
+        if not inside.isdecimal() or any(re.search(rf"\b{inside}\b", text) for text in others):
+            continue
+        begin = f"{outside.text}:" if outside.text else ""
+        yield Finding(
+            "error",
+            "review.ports",
+            outside.place,
+            f"ports publishes {inside} of the container, and the proxy listens on {', '.join(listens)}: what "
+            "is published reaches nothing",
+            f"write {begin}{listens[0]}",
+        )
+
+
+#: Where a proxy listens that nobody tells where.
+_UNSET_PORT: Final = "http://0.0.0.0:8082"
 
 
 def _logins(process: RunningProcess) -> Iterator[Finding]:

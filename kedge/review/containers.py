@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from kedge.review.reading import Value, YamlText
+from kedge.review.reading import Value, YamlText, settled
 
 #: What stands for a value that the file takes from elsewhere, as Kafka's clients write such a reference.
 ELSEWHERE: Final = "${elsewhere:%s}"
@@ -65,7 +65,8 @@ class ComposeContainer:
     ``limits`` are as a unit has them (``MemoryMax``, ``CPUQuota``), and ``names`` is what the file calls
     them; ``elsewhere`` names what gives it more variables: files, by their base names, and what of Kubernetes
     is not in the file. ``mounted`` has the base names of mounted files, in the container and outside;
-    ``published`` its first port that others reach. ``properties``: a chart has keys as they are.
+    ``ports`` its published ports by those inside, each at its line; None where its network is not its own,
+    or nobody knows. ``properties``: a chart has keys as they are.
     """
 
     where: str
@@ -75,7 +76,7 @@ class ComposeContainer:
     limits: Mapping[str, Value]
     elsewhere: tuple[str, ...] = ()
     mounted: Mapping[str, str] = field(default_factory=dict)
-    published: str = ""
+    ports: Mapping[str, Value] | None = None
     names: LimitNames = LimitNames()
     properties: bool = False
 
@@ -83,13 +84,20 @@ class ComposeContainer:
 def containers(documents: list[Any], name: str) -> list[ComposeContainer]:
     """Return the containers of a file's documents, in their order."""
     maps = config_maps(documents)
-    found = [one for document in documents for one in _in(document, name, "", maps)]
+    found = [one for document in documents for one in _in(_without_extensions(document), name, "", maps)]
     if any(map(_unlinked, documents)):
         return found
     # A pod that starts after a Service has its address in a variable.
     links = {f"{one.upper().replace('-', '_')}_PORT": Value("tcp://", f"{name}, Service {one}")
              for one in _services(documents)}  # fmt: skip
     return [replace(one, environment={**links, **one.environment}) for one in found]
+
+
+def _without_extensions(document: Any) -> Any:
+    """Return a document without the fields of compose that stand for nothing but what merges them."""
+    if not isinstance(document, Mapping):
+        return document
+    return {key: value for key, value in document.items() if not str(key).startswith("x-")}
 
 
 def config_maps(documents: list[Any]) -> dict[str, Mapping[str, Any]]:
@@ -198,9 +206,9 @@ def _container(node: Mapping[Any, Any], name: str, called: str, maps: _Maps) -> 
     # A container of a pod has its name in it, a service of compose above it. Only Kubernetes has resources.
     compose = not {"name", "resources"} & node.keys()
     names = LimitNames(compose, frozenset(_deployed(node)) if compose else frozenset())
-    limits, published = limits_of(node, where), _published(node)
+    limits, ports = limits_of(node, where), _ports(node, name) if compose else None
     return ComposeContainer(
-        where, image, command, environment, limits, elsewhere, mounted, published, names, _OVERRIDES in node
+        where, image, command, environment, limits, elsewhere, mounted, ports, names, _OVERRIDES in node
     )
 
 
@@ -220,13 +228,24 @@ def _mounted(node: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
             yield inside, outside
 
 
-def _published(node: Mapping[Any, Any]) -> str:
-    """Return the first port that compose publishes; empty without one, or on the host's network."""
-    ports = node.get("ports")
-    if not (isinstance(ports, list) and ports) or node.get("network_mode") == "host":
-        return ""
-    first = ports[0]
-    return str(first.get("published") or "") if isinstance(first, Mapping) else str(first).rpartition(":")[0]
+def _ports(node: Mapping[Any, Any], name: str) -> dict[str, Value] | None:
+    """Return the ports that compose publishes by those inside; None where the network is not its own."""
+    if str(node.get("network_mode", "bridge")) not in ("bridge", "default", "none"):
+        return None
+    ports, line = _at(node, "ports")
+    found = {}
+    for one in ports if isinstance(ports, list) else ():
+        if isinstance(one, Mapping):
+            outside, inside = (
+                str(one.get("published") or ""),
+                f"{one.get('target')}/{one.get('protocol', 'tcp')}",
+            )
+        else:
+            outside, _, inside = settled(Value(str(one), "")).text.rpartition(":")
+        port, _, protocol = inside.partition("/")
+        if protocol in ("", "tcp"):
+            found[port] = Value(outside, f"{name}:{getattr(one, 'line', line)}")
+    return found
 
 
 def _elsewhere(node: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:

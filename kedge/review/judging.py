@@ -7,7 +7,7 @@ without them is theirs. So no rule of a plan is written twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache, cached_property, partial
@@ -16,17 +16,17 @@ from typing import Any, Final
 from kedge.evidence.nearest import one_slip
 from kedge.evidence.secrets import holds_secret
 from kedge.keys.catalogue import every_key
-from kedge.plan.findings import Finding, Subject
+from kedge.plan.findings import Finding, Severity, Subject
 from kedge.plan.inventory.secrets import Known
-from kedge.plan.jvm_flags import SHARE
+from kedge.plan.jvm_flags import SHARE, maximum_heap_mib
 from kedge.plan.plan import Plan
 from kedge.plan.plan_secrets import on_command_line
 from kedge.plan.settings import Advice, Basis, Setting
 from kedge.plan.variable_messages import renamed
 from kedge.plan.variables import Strict
 from kedge.plan.version_numbers import numbers
-from kedge.review.connecting import check_connections
-from kedge.review.kinds import variable_of
+from kedge.review.connecting import check_connections, check_ports
+from kedge.review.kinds import meant_for_image, variable_of
 from kedge.review.processes import (
     HOST,
     PRODUCER,
@@ -38,6 +38,7 @@ from kedge.review.processes import (
     inventory_of,
     own_values,
     shown_value,
+    started_with,
     unset_values,
     versions_of,
 )
@@ -121,6 +122,8 @@ class Judgement:
     unseen: tuple[str, ...] = ()
     #: Whether one process carries the workload, so that the values are those of one.
     alone: bool = True
+    #: An earlier process, and how many of its findings of a severity this one has as well.
+    repeated: tuple[tuple[str, Severity, int], ...] = ()
 
 
 def judge(
@@ -143,14 +146,10 @@ def judge(
                  if row.today is not None or not process.lacks)  # fmt: skip
     plugged = any(key in own for key in _PLUGINS)
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
-    found = [_commented(f, own) for f in found]
+    found = [_of_image(_commented(f, own), process) for f in found]
     limits = _settings(planned, process.kind)
-    small = any(
-        key.endswith(("HEAP_OPTS", "JAVA_OPTS")) and key in limits and f.severity != "note"
-        for f in found
-        for key in (f.subject.keys if f.subject else ())
-    )
-    found += check_limits(process, limits, small_heap=small)
+    least = plans.least_heap_mib(own) if memory_limit(process) else 0
+    found += check_limits(process, limits, least_heap=least)
     found += [*_missing(process), *check_connections(process)]
     if process.kind == "mm2" and not process.lacks:
         texts = {key: value.text for key, value in process.values.items() if not comes_later(value.text)}
@@ -164,7 +163,7 @@ def judge(
         process.where,
         version,
         why,
-        tuple(_ordered([*on_command_lines(process), *process.findings, *placed])),
+        tuple(_ordered([*on_command_lines(process), *process.findings, *check_ports(process), *placed])),
         rows,
         asks,
         plans.processes if machine.workload else 1,
@@ -177,7 +176,9 @@ def _seen(process: RunningProcess) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return which sides of a process the files show, and which they do not."""
     sides = {
         "its keys, their values and pairs of them": {**process.values, **process.producer},
-        "flags of its JVM": [key for key in process.environment if key.endswith(("OPTS", "OPTIONS"))],
+        "flags of its JVM": [
+            key for key in (*process.environment, *started_with(process)) if key.endswith(("OPTS", "OPTIONS"))
+        ],
         "limits of its unit or container": process.unit,
     }
     return tuple(side for side, there in sides.items() if there), tuple(
@@ -188,7 +189,9 @@ def _seen(process: RunningProcess) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _missing(process: RunningProcess) -> Iterator[Finding]:
     """Yield what the process does not start without, where the file is there that would have it."""
     named, brokers, proxy = process.values, "bootstrap.servers", DISTRIBUTIONS.get(process.kind)
-    if proxy and proxy.clients and not proxy.keys.prefix and named and brokers not in named:
+    if process.lacking:
+        needs: list[str] = []
+    elif proxy and proxy.clients and not proxy.keys.prefix and named and brokers not in named:
         old = "zookeeper.connect" in named and numbers(versions_of(process)[0]) < (8,)
         needs = [] if old else [brokers]
     elif process.kind == "classic":
@@ -233,6 +236,15 @@ def _commented(finding: Finding, own: Mapping[str, Value]) -> Finding:
     fix = "write the comment on a line of its own: behind a value it is a part of it"
     commented = any(re.search(r"\s#", own[key].text) for key in _keys_of(finding, own))
     return replace(finding, fix=fix) if commented else finding
+
+
+def _of_image(finding: Finding, process: RunningProcess) -> Finding:
+    """Return a finding of a variable that no start script reads, with the one of an image that is meant."""
+    of = finding.subject
+    if not (process.variables and of and of.keys and finding.rule == "rest.keys" and of.keys[0].isupper()):
+        return finding
+    near = meant_for_image(of.keys[0], partial(_is_key, process))
+    return replace(finding, fix=f"did you mean {near}?") if near else finding
 
 
 def _title(process: RunningProcess) -> str:
@@ -280,6 +292,21 @@ class _Plans:
         """Return the plan of the one process with these values of its own."""
         return make_plan(inventory_of(self.process, self.version, own, self.machine, alone=True))
 
+    def least_heap_mib(self, own: Mapping[str, Value]) -> int:
+        """Return the smallest heap with which the process, with its other values, has no finding of it."""
+        jvm = DISTRIBUTIONS[self.process.kind].jvm if self.process.kind in DISTRIBUTIONS else None
+        if jvm is None:
+            return 0
+        said = {key: _masked(key, value.text) for key, value in own.items() if key not in self.process.unit}
+        told = {key: text for key, text in said.items() if not comes_later(text)}
+        told[jvm.heap] = "-Xmx1m"
+        found = self.with_values(told).findings
+        # What nothing would start with ends a plan before it comes to the heap.
+        if refused := {key for f in found if f.rule == "inventory.variable" for key in _keys_of(f, own)}:
+            found = self.with_values({key: text for key, text in told.items() if key not in refused}).findings
+        heaps = (maximum_heap_mib(f.subject.value) for f in found if f.subject and jvm.heap in f.subject.keys)
+        return max((mib for mib in heaps if mib), default=0)
+
 
 def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
     """Yield the findings that today's values raise; of one that is put in later, those of its key alone."""
@@ -288,8 +315,9 @@ def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
     open_ = {key for key, text in said.items() if SHARE.search(text) and not plans.memory_known}
     told = {key: text for key, text in said.items() if not comes_later(text) and key not in open_}
     nothing = plans.with_values({})
-    # What a person writes is theirs, also where it is the default.
-    before = {_told(f) for f in nothing.findings if f.rule not in _OF_ITSELF and not _keys_of(f, own)}
+    # What a person writes is theirs, also where it is the default; so is what his start script takes.
+    theirs = {*own, *started_with(plans.process)}
+    before = {_told(f) for f in nothing.findings if f.rule not in _OF_ITSELF and not _keys_of(f, theirs)}
 
     def raised() -> list[Finding]:
         made = plans.with_values(told).findings
@@ -370,15 +398,17 @@ def _as_variables(process: RunningProcess, text: str) -> str:
     """Return a text with the variables that the process's file has for keys."""
     if not process.variables:
         return text
-    proxy = DISTRIBUTIONS[process.kind].keys
-    known = frozenset[str]().union(*(every_key(component) for component in proxy.components))
 
     def named(word: re.Match[str]) -> str:
-        key = word[0]
-        of_client = key.startswith(("admin.", "client.", "consumer.", "producer."))
-        return variable_of(process.variables, key) if of_client or key in known else key
+        return variable_of(process.variables, word[0]) if _is_key(process, word[0]) else word[0]
 
     return re.sub(r"(?<![\w./-])[a-z]\w*(?:[.-]\w+)+(?![\w./-])", named, text)
+
+
+def _is_key(process: RunningProcess, key: str) -> bool:
+    """Return whether a REST proxy, or a client inside it, has a key."""
+    of_client = key.startswith(("admin.", "client.", "consumer.", "producer."))
+    return of_client or any(key in every_key(one) for one in DISTRIBUTIONS[process.kind].keys.components)
 
 
 def _worded(process: RunningProcess, text: str) -> str:
@@ -390,7 +420,7 @@ def _worded(process: RunningProcess, text: str) -> str:
     return re.sub(rf"(?<![\w.>-])({begins})(?=[\w\s]|$)", lambda begin: words[begin[1]], text)
 
 
-def _keys_of(finding: Finding, own: Mapping[str, Value]) -> list[str]:
+def _keys_of(finding: Finding, own: Container[str]) -> list[str]:
     """Return the keys of a person that a finding is about; those of a mirror's producer are marked."""
     of = finding.subject or Subject()
     marked = [f"{PRODUCER}{key}" for key in of.keys] if of.variable.endswith(".producer_settings") else []
@@ -471,11 +501,11 @@ def _asks(
         what = "the stores of the application, each with its partitions"
         stored = replace(machine, workload={**(machine.workload or {}), "stores": [store]})
         alternatives.append(("streams_app_stores of an inventory", what, as_it_is, partial(on, stored)))
-    for field, what, value in _other_values(process.kind):
+    for number, what, value in _other_values(process.kind):
         # Some numbers say nothing without another one.
-        beside = {name: one for name, one in value.items() if name != field}
+        beside = {name: one for name, one in value.items() if name != number}
         before = settings(**beside) if beside else as_it_is
-        alternatives.append((f"--workload {field}=", what, before, partial(settings, **value)))
+        alternatives.append((f"--workload {number}=", what, before, partial(settings, **value)))
     for option, what, before, after in alternatives:
         if option.rstrip("=") not in asked and (decides := _differing(before, after())):
             named = [_named(process, key) for key in decides
@@ -532,10 +562,10 @@ _NOT_ASKED: Final = re.compile(
 def _other_values(kind: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
     """Return each number of the workload with what it is, and another value than its default."""
     found = []
-    for name, field in model_of(kind).model_fields.items():
+    for name, of_model in model_of(kind).model_fields.items():
         if _NOT_ASKED.search(name):
             continue
-        default = field.default if isinstance(field.default, int | float) else None
+        default = of_model.default if isinstance(of_model.default, int | float) else None
         value: dict[str, Any] = {name: int(default * _NEUTRAL) if default else 100}
         if name == "latency_budget_ms":
             value = {name: 600_000}
@@ -549,5 +579,5 @@ def _other_values(kind: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
             value |= {"round_trip_ms": 100}
         elif name in ("readers", "largest_group", "partitions"):
             value |= {"consumers": 100}
-        found.append((name, (field.description or name).rstrip("."), value))
+        found.append((name, (of_model.description or name).rstrip("."), value))
     return tuple(found)

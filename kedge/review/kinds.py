@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -54,13 +54,15 @@ class FileFindings:
         heading: what ``other`` is, in words.
         command: its whole command line.
         elsewhere: what gives it more variables, and is named alone.
-        published: the port at which others reach a container.
+        ports: of a container with a network of its own, its published ports: outside, by those inside.
         words: the names that the file has for keys, by what keys begin with.
         connector: which of the connectors of MirrorMaker 2 it is, if it is one.
         ends: of a connector, the aliases of its source and its target.
         findings: what reading it has shown already.
         limits: of a container, what the file calls its limits.
         variables: what the variables begin with that an image makes ``values`` of.
+        starts: it shows all that its start script is given, unless it is ``lacking``.
+        lacking: some of what gives it variables was not given.
     """
 
     kind: Kind
@@ -74,13 +76,15 @@ class FileFindings:
     heading: str = ""
     command: Value | None = None
     elsewhere: tuple[str, ...] = ()
-    published: str = ""
+    ports: Mapping[str, Value] | None = None
     words: tuple[tuple[str, str], ...] = ()
     connector: str = ""
     ends: tuple[str, str] = ("", "")
     findings: tuple[Finding, ...] = ()
     limits: LimitNames | None = None
     variables: str = ""
+    starts: bool = False
+    lacking: bool = False
 
 
 _IMAGE_VERSION: Final = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)")
@@ -112,6 +116,8 @@ _MAIN: Final = {
     **MIRRORS,
     "streams": _APPLICATION,
 }
+#: A start script that nothing stands before which may set variables.
+_START: Final = r"(?:/\S*/)?kafka-rest-start\s"
 #: A version in the name of a jar of a class path; Confluent's builds of Kafka have a version of their own.
 _JAR_VERSION: Final = (
     r"kafka-rest-(\d+\.\d+\.\d+)\.jar",
@@ -251,6 +257,28 @@ def rest_properties(variables: Mapping[str, Value]) -> tuple[dict[str, Value], d
     return values, others
 
 
+def handed_on(part: FileFindings) -> FileFindings:
+    """Return what an image runs with the variables that its launch script hands on, under their names."""
+    if not part.variables:
+        return part
+    there = {own: name for own, name in _CONTAINED.handed_on.items() if own in part.environment}
+    environment = {there.get(name, name): value for name, value in part.environment.items()}
+    return replace(part, environment=environment, words=(*part.words, *((n, o) for o, n in there.items())))
+
+
+def meant_for_image(name: str, known: Callable[[str], bool]) -> str | None:
+    """Return the variable of an image that one which it does not read is meant to be.
+
+    Its names begin in two ways, which are mistaken for each other; ``known`` says what is a property.
+    """
+    read = (*_CONTAINED.handed_on, *(f"{_CONTAINED.variables}{one}" for one in _CONTAINED.of_image))
+    letters = name.replace("_", "")
+    begin = _CONTAINED.variables.replace("_", "")
+    rest = name.removeprefix(f"{begin}_")
+    of_property = f"{_CONTAINED.variables}{rest}" if rest != name and known(_key(rest)) else None
+    return next((one for one in read if one.replace("_", "") == letters), of_property)
+
+
 def _key(name: str) -> str:
     """Return the property of a variable: three underscores are a dash, two an underscore, one is a dot."""
     return name.lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
@@ -274,13 +302,13 @@ def _of_container(one: ComposeContainer) -> FileFindings:
         proxy = not image or "rest" in image
         kept = {k: v for k, v in environment.items() if proxy or _REST_VARIABLE.fullmatch(k)}
         kept = {k: v for k, v in kept.items() if k.startswith(("KAFKA", "JMX_PORT", "LOG_DIR"))}
-        # The image's launch script hands it on.
-        if proxy and (jmx := kept.pop("KAFKAREST_JMX_PORT", None)):
-            kept["JMX_PORT"] = jmx
         part = FileFindings(_NAME, one.where, values, kept, one.limits, version=said)
-        part = replace(part, command=command, limits=one.names)
+        # Another image, or another command, may set what is not seen here.
+        starts = _CONTAINED.plain in image and not (one.properties or one.command)
+        part = replace(part, command=command, limits=one.names, starts=bool(image) and starts)
         variables = "" if one.properties else _CONTAINED.variables
-        return replace(part, elsewhere=one.elsewhere, published=one.published, variables=variables)
+        lacking = bool(one.elsewhere)
+        return replace(part, elsewhere=one.elsewhere, ports=one.ports, variables=variables, lacking=lacking)
     if one.command and (kind := _main(one.command)):
         part = _of_command(command, one.environment, one.where)
         # The tag of an application's image is the application's; a jar says more than any tag.
@@ -288,7 +316,7 @@ def _of_container(one: ComposeContainer) -> FileFindings:
         files = {option: one.mounted.get(file, file) for option, file in part.files.items()}
         part = replace(part, kind=kind, unit=one.limits, version=part.version or of_image, files=files)
         part = replace(part, limits=one.names)
-        return replace(part, elsewhere=one.elsewhere, published=one.published)
+        return replace(part, elsewhere=one.elsewhere, ports=one.ports)
     return FileFindings("other", one.where, heading=f"a container of {one.image or 'no image'}")
 
 
@@ -298,7 +326,9 @@ def _of_unit(text: str, name: str) -> FileFindings:
         if kind := _main(value.text):
             part = _of_command(value, variables, name)
             environment = {**variables, **part.environment}
-            return replace(part, kind=kind, environment=environment, unit=directives, elsewhere=files)
+            starts = kind in SIGNS and bool(re.match(_START, value.text))
+            part = replace(part, kind=kind, environment=environment, unit=directives, elsewhere=files)
+            return replace(part, starts=starts, lacking=bool(files))
     return FileFindings("environment", name, environment=variables, unit=directives, elsewhere=files)
 
 

@@ -17,8 +17,8 @@ from kedge.plan.jvm_flags import maximum_heap_mib
 from kedge.plan.values import int_or_zero
 from kedge.plan.version_numbers import numbers
 from kedge.review.containers import LimitNames
-from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings
-from kedge.review.reading import ReviewError, Value, settled
+from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings, handed_on, variable_of
+from kedge.review.reading import ReviewError, Value, comes_later, settled
 from kedge.review.resources import connector_of
 from kedge.services.mirror.keys import unset_values as unset_mirror
 from kedge.services.mirror.variables import BESIDE as BESIDE_MIRRORS
@@ -88,11 +88,13 @@ class RunningProcess:
         commands: its whole command lines, which everybody on its host may read.
         cores: what its unit or container limits it to; None where nothing does.
         files: configurations that its commands name.
-        published: the port at which others reach its container.
+        ports: of a container with a network of its own, its published ports: outside, by those inside.
         words: the names that its files have for keys, by what keys begin with.
         findings: what reading its files has shown already.
         variables: what the variables begin with that its keys are written as; empty where none are.
         limits: what its file calls the directives of a unit that bound it; a unit's own where it is None.
+        starts: its files show all that its start script is given, unless they are ``lacking``.
+        lacking: some of what gives it variables was not given.
     """
 
     kind: str
@@ -107,11 +109,13 @@ class RunningProcess:
     commands: tuple[Value, ...] = ()
     cores: int | None = None
     files: tuple[str, ...] = ()
-    published: str = ""
+    ports: Mapping[str, Value] | None = None
     words: tuple[tuple[str, str], ...] = ()
     findings: tuple[Finding, ...] = ()
     limits: LimitNames | None = None
     variables: str = ""
+    starts: bool = False
+    lacking: bool = False
 
     @property
     def lacks(self) -> tuple[str, ...]:
@@ -133,18 +137,28 @@ def with_their_files(parts: Sequence[FileFindings]) -> tuple[list[FileFindings],
     missing = []
     found = []
     for part in parts:
-        one = part
+        values: dict[str, Value] = {}
+        environment: dict[str, Value] = {}
+        lacking = False
         for name in part.elsewhere:
             given = [p for p in parts if p.where.rpartition("/")[2] == name and p.kind != "other"]
             if given:
                 taken += given
-                values = {**given[0].values, **one.values}
-                one = replace(one, values=values, environment={**given[0].environment, **one.environment})
+                # Of several files the last one wins.
+                values |= given[0].values
+                environment |= given[0].environment
             else:
+                lacking = True
                 missing.append(f"{part.where}: variables of {name}; {_given(name)}")
+        one = replace(
+            part,
+            values={**values, **part.values},
+            environment={**environment, **part.environment},
+            lacking=lacking,
+        )
         nothing = part.elsewhere and not (one.values or one.environment or one.arguments or one.files)
         found += [] if nothing else [one]
-    return [part for part in found if part not in taken], missing
+    return [handed_on(part) for part in found if part not in taken], missing
 
 
 def _given(name: str) -> str:
@@ -242,7 +256,25 @@ def processes_of(parts: Sequence[FileFindings]) -> list[RunningProcess]:
             raise ReviewError(f"{part.where}: may belong to {names}; review one of them at a time")
         if fitting:
             found[found.index(fitting[0])] = _with(fitting[0], part)
-    return [flow for one in found for flow in _flows(one)]
+    return [flow for one in _told_apart(found) for flow in _flows(one)]
+
+
+def _told_apart(processes: Sequence[RunningProcess]) -> Iterator[RunningProcess]:
+    """Yield the processes; a REST proxy with the id of another one of its file and its brokers says so."""
+    first: dict[tuple[str, str, str], str] = {}
+    for one in processes:
+        key = DISTRIBUTIONS[one.kind].identity if one.kind in SIGNS else ""
+        value = one.values.get(key)
+        if value is None or not value.text or comes_later(value.text):
+            yield one
+            continue
+        file, _, name = one.where.partition(", ")
+        brokers = next((v.text for k, v in one.values.items() if k.endswith("bootstrap.servers")), "")
+        other = first.setdefault((file, value.text, brokers), name)
+        variable = variable_of(one.variables, key) if one.variables else key
+        what = f"{key} is {value.text} here and for {other}: they may give two consumers one name"
+        found = Finding("error", "rest.identity", value.place, what, f"write another {variable} for {name}")
+        yield one if other == name else replace(one, findings=(*one.findings, found))
 
 
 def _as_started(part: FileFindings, commands: Sequence[FileFindings]) -> FileFindings:
@@ -331,11 +363,13 @@ def _with(process: RunningProcess, part: FileFindings) -> RunningProcess:
         commands=(*process.commands, *([part.command] if part.command else ())),
         cores=_cores(part.unit) or process.cores,
         files=(*process.files, *part.files.values()),
-        published=process.published or part.published,
+        ports=process.ports if part.ports is None else part.ports,
         words=process.words or part.words,
         findings=(*process.findings, *part.findings),
         limits=process.limits or part.limits,
         variables=process.variables or part.variables,
+        starts=process.starts or part.starts,
+        lacking=process.lacking or part.lacking,
     )
 
 
@@ -492,10 +526,29 @@ _NAMES: Final[Mapping[str, str]] = {
 
 
 class FileReader(Reader):
-    """A person who has files and the options of a review, and no inventory; ``unset`` has defaults."""
+    """A person who has files and the options of a review, and no inventory.
 
-    def __init__(self, unset: Mapping[str, str] | None = None, said: Iterable[str] = ()) -> None:
-        self._unset, self._said = unset or {}, frozenset(said)
+    ``unset`` has defaults, ``process`` is what is reviewed.
+    """
+
+    def __init__(
+        self,
+        unset: Mapping[str, str] | None = None,
+        said: Iterable[str] = (),
+        process: RunningProcess | None = None,
+    ) -> None:
+        self._unset, self._said, self._process = unset or {}, frozenset(said), process
+
+    def reach(self, port: str) -> str:
+        """Return who connects to a port, by what its container publishes."""
+        if self._process and self._process.limits and not self._process.limits.compose:
+            return "everybody who reaches its pod"
+        if self._process is None or self._process.ports is None:
+            return super().reach(port)
+        outside = next((out for one, out in self._process.ports.items() if covers(one, port)), None)
+        if outside is None:
+            return "every container of its networks (its port is not published)"
+        return "everybody on the host" if _LOCAL.match(outside.text) else super().reach(port)
 
     def known(self, variable: str) -> bool:
         """Return whether an option says it."""
@@ -515,10 +568,31 @@ class FileReader(Reader):
         return files
 
 
+#: What a port is published at that the host alone reaches.
+_LOCAL: Final = re.compile(r"127\.|\[::1\]|localhost")
+
+
+def covers(published: str, port: str) -> bool:
+    """Return whether a port of a container, or a range of them, is or has another one."""
+    low, _, high = published.partition("-")
+    numbered = low.isdecimal() and port.isdecimal() and (high or low).isdecimal()
+    return int(low) <= int(port) <= int(high or low) if numbered else published == port
+
+
+def started_with(process: RunningProcess) -> dict[str, str]:
+    """Return what the start script of a process takes for variables that its files do not set."""
+    jvm = DISTRIBUTIONS[process.kind].jvm if process.kind in SIGNS else None
+    if not jvm or not jvm.unset or not process.starts or process.lacking:
+        return {}
+    given = " ".join(value.text for value in process.environment.values())
+    set_elsewhere = jvm.heap in process.environment or re.search(r"-Xmx|-XX:MaxRAM", given)
+    return {} if set_elsewhere else {jvm.heap: jvm.unset}
+
+
 def unset_values(process: RunningProcess, version: str, own: Mapping[str, str]) -> dict[str, str]:
     """Return what holds in the process where it says nothing: the defaults of its version."""
     if process.kind in SIGNS:
-        return rest_defaults(DISTRIBUTIONS[process.kind], version, own)
+        return {**rest_defaults(DISTRIBUTIONS[process.kind], version, own), **started_with(process)}
     if process.kind == "streams":
         return unset_streams(version, own)
     if process.kind in ("consumer", "producer"):
@@ -541,7 +615,7 @@ def inventory_of(
     ``processes`` carry the workload, as many as the plan would give the host where it is None.
     """
     said = dict(machine.workload or {})
-    reader = FileReader(unset_values(process, version, own) if alone else None, said)
+    reader = FileReader(unset_values(process, version, own) if alone else None, said, process)
     variables: dict[str, Any] = {
         "host_cores": machine.cores,
         "host_memory_mib": machine.memory_mib,

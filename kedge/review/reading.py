@@ -46,6 +46,12 @@ class YamlText(str):
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # either is one
     """Reads texts with their lines."""
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Leave of each key the one whose value holds: a dictionary has the last value at the first key."""
+        super().flatten_mapping(node)
+        last = {(k.tag, k.value) if isinstance(k, yaml.ScalarNode) else id(k): (k, v) for k, v in node.value}
+        node.value = list(last.values())
+
 
 def _with_line(loader: Any, node: yaml.ScalarNode) -> YamlText:
     text = YamlText(loader.construct_scalar(node))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -39,8 +40,10 @@ def text(judgements: Sequence[Judgement], others: Sequence[str], *, full: bool =
 
 
 def _whole(one: Judgement) -> Iterator[str]:
+    again = repeats(one, full=True)
     yield ""
-    yield from of_findings(one.findings) if one.findings else [_NOTHING]
+    yield from of_findings(one.findings) if one.findings else [_NOTHING] * (not again)
+    yield from again
     yield from wrapped(looked(one), 0)
     if rows := chosen(one.rows, full=True):
         yield from ["", "today, the documents, the plan"]
@@ -60,7 +63,9 @@ def _short(one: Judgement) -> Iterator[str]:
         yield from _hung(f"  {f.severity:<9}", f"{place}  " * bool(place) + f"{f.message}")
         if f.fix:
             yield from wrapped(f.fix, 11)
-    if not shown:
+    again = repeats(one, full=False)
+    yield from (f"  {line}" for line in again)
+    if not shown and not again:
         yield f"  {_NOTHING}"
     yield from _hung("  ", looked(one))
     rows = chosen(one.rows, full=False)
@@ -145,6 +150,16 @@ def several(one: Judgement) -> str:
     )
 
 
+def repeats(one: Judgement, *, full: bool) -> list[str]:
+    """Say how many findings were left out since an earlier process has them; with ``full``, notes too."""
+    more = "more, " if any(full or f.severity != "note" for f in one.findings) else ""
+    file = one.where.partition(",")[0]
+    counts: Counter[str] = Counter()
+    for name, severity, count in one.repeated:
+        counts[name.removeprefix(f"{file}, ")] += count * (full or severity != "note")
+    return [f"{count} {more}as in {name}" for name, count in counts.items() if count]
+
+
 def looked(one: Judgement) -> str:
     """Say what the judgement rests on, and what it says nothing of."""
     not_at = f"; not at: {', '.join(one.unseen)}" if one.unseen else ""
@@ -212,6 +227,8 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
                 f"| {f.severity} | {_cell(f.where)} | {_cell(f.message)} | {_cell(f.fix)} |" for f in shown
             ]
             lines.append("")
+        if again := repeats(one, full=full):
+            lines += [_cell("; ".join(again)), ""]
         lines += [_cell(looked(one)), ""]
         if rows := chosen(one.rows, full=full):
             lines += [

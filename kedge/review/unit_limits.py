@@ -9,7 +9,7 @@ from typing import Final
 from kedge.plan.findings import Finding, Subject
 from kedge.plan.settings import Setting
 from kedge.plan.values import int_or_none, int_or_zero
-from kedge.review.processes import RunningProcess, heap_of
+from kedge.review.processes import RunningProcess, heap_of, started_with
 
 #: Of a unit: infinity and shares of the host are no number of bytes.
 _SIZE: Final = re.compile(r"(\d{1,18})([KMGT]?)B?", re.IGNORECASE)
@@ -19,37 +19,43 @@ _FILES: Final = 4096
 
 
 def check_limits(
-    process: RunningProcess, planned: Mapping[str, Setting], *, small_heap: bool = False
+    process: RunningProcess, planned: Mapping[str, Setting], *, least_heap: int = 0
 ) -> Iterator[Finding]:
-    """Yield the limits that would end the process, or starve it; ``small_heap`` if the heap is to grow."""
-    yield from _memory(process, planned, small_heap=small_heap)
+    """Yield the limits that would end the process, or starve it; a heap below ``least_heap`` is to grow."""
+    yield from _memory(process, planned, least_heap)
     yield from _files(process, planned)
     yield from _tasks(process, planned)
 
 
-def _memory(
-    process: RunningProcess, planned: Mapping[str, Setting], *, small_heap: bool
-) -> Iterator[Finding]:
+def _memory(process: RunningProcess, planned: Mapping[str, Setting], least_heap: int) -> Iterator[Finding]:
     limit = memory_limit(process)
     # A misspelt variable is read by no start script.
-    heap = heap_of({key: value.text for key, value in process.environment.items() if key in planned}, limit)
+    read = {key: value.text for key, value in process.environment.items() if key in planned}
+    heap = heap_of(started_with(process) | read, limit)
     if limit is None or heap is None:
         return
     of_plan = {key: setting.value for key, setting in planned.items()}
     planned_heap = heap_of(of_plan) or 0
     beside = max(0, (_mib(of_plan.get("MemoryMax", "")) or 0) - planned_heap)
     # What both are to be is one answer.
-    wanted = max(heap, planned_heap) if small_heap else heap
-    name, size = limit_name(process, "MemoryMax"), limit_size(process, f"{wanted + beside}M")
+    wanted = max(heap, least_heap)
+    name = limit_name(process, "MemoryMax")
+
+    def size(heap: int) -> str:
+        return limit_size(process, f"{heap + beside}M")
+
     said = f"{name} is {limit} MiB, and the heap is {heap} MiB"
-    fix = f"set {name} to {size}, or the heap to {max(1, limit - beside)}m"
+    fix = f"set {name} to {size(wanted)}, or the heap to {max(1, limit - beside)}m"
     if wanted > heap:
-        fix = f"set {name} to {size}, and the heap to {wanted}m"
+        fix = f"set {name} to {size(wanted)}, and the heap to {wanted}m"
     elif process.kind == "streams":
         said += ". RocksDB lies outside the heap, and needs memory for stores whose sizes were not given"
-        fix = f"set {name} to {size} and what RocksDB may take, or the heap to less"
+        fix = f"set {name} to {size(wanted)} and what RocksDB may take, or the heap to less"
+    elif least_heap > limit - beside:
+        less = f", or to {size(least_heap)} with a heap of {least_heap}m" if least_heap < heap else ""
+        fix = f"set {name} to {size(wanted)}{less}"
     elif beside >= limit:
-        fix = f"set {name} to {size}"
+        fix = f"set {name} to {size(wanted)}"
     if limit <= heap:
         yield Finding(
             "error",
@@ -64,7 +70,9 @@ def _memory(
             "warning",
             "review.memory",
             process.where,
-            f"{said}: {limit - heap} MiB are left, and the plan counts {beside} MiB beside a heap",
+            f"{said}: {limit - heap} MiB are left, and the plan counts {beside} MiB beside a heap"
+            if limit < heap + beside
+            else f"{name} is {limit} MiB: the heap needs {wanted}, and the plan counts {beside} beside it",
             fix,
             Subject(keys=("MemoryMax",)),
         )

@@ -41,9 +41,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     del levels  # the target is the topic's own
     asked = evidence.run.measurement
     if asked is None:
-        return Result(
-            NAME, "unknown", "no measurement of partitions in this run: kedge measure makes one"
-        )
+        return Result(NAME, "unknown", "no measurement of partitions in this run: kedge measure makes one")
     rounds = asked["rounds"]
     volumes = {
         phase: volume(evidence, [r for r in rounds if r["phase"] == phase], phase, asked["record_bytes"])

@@ -140,6 +140,7 @@ def check_mechanisms(inventory: Inventory, services: Iterable[Service]) -> Itera
 def check_stores(inventory: Inventory, services: Iterable[Service]) -> Iterator[Finding]:
     """Note stores of keys that own settings name: what is in them, no plan can see."""
     found: dict[tuple[str, str], Finding] = {}
+    either = inventory.reader.either
     for service in services:
         for host in service.hosts(inventory):
             for variable, _, own in _own_settings(service.name, inventory.hosts[host]):
@@ -151,9 +152,13 @@ def check_stores(inventory: Inventory, services: Iterable[Service]) -> Iterator[
                             "client.stores",
                             f"{host}: {variable}",
                             f"{key} is a store of the host's: nobody looks at when its certificates "
-                            "expire. With other contents, the next deploy restarts what reads it",
-                            "have the plan bring PEM files, which it checks (docs/rest_security.md, "
-                            "Certificates)",
+                            "expire"
+                            + either(". With other contents, the next deploy restarts what reads it", ""),
+                            either(
+                                "have the plan bring PEM files, which it checks (docs/rest_security.md, "
+                                "Certificates)",
+                                "",
+                            ),
                         )
     yield from found.values()
 

@@ -345,7 +345,7 @@ def _check_buffer(sheet: Sheet, client: ClientProfile, producer: Sheet, partitio
             "clients.buffer",
             f"buffer.memory{sheet.of(sheet.where)} is {buffer}, and {partitions} partitions x batch.size "
             f"are {needed}: send() will block ({GUIDE}, Memory Allocation)",
-            f"set buffer.memory to {max(needed, _BUFFER_MIN)}, or take it out",
+            f"set buffer.memory to {max(needed, _BUFFER_MIN)}" + sheet.either(", or take it out", ""),
             "buffer.memory",
         )
 

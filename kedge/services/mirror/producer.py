@@ -230,7 +230,10 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             f"linger.ms{of} is {linger}, and its latency budget leaves {spare_ms(spec):g} ms",
             f"set {own}linger.ms to {max(0, math.floor(spare_ms(spec) / 2))} or less, or {raised}"
             if any(s.key == f"{prefix}linger.ms" and s.by == "person" for s in sheet.settings)
-            else f"{raised}, or take advice: documented out: by measurement linger.ms follows the budget",
+            else raised
+            + sheet.either(
+                ", or take advice: documented out: by measurement linger.ms follows the budget", ""
+            ),
             f"{prefix}linger.ms",
         )
 

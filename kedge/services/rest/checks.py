@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -91,14 +91,15 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
             )
     if distribution.clients and not distribution.keys.prefix:
         _check_listeners(sheet, own)
+        _check_registry(sheet, variables)
     if "JMX_PORT" in own:
         sheet.warning(
             "rest.jmx",
-            "JMX_PORT opens JMX to everybody who reaches the host, without authentication",
+            f"JMX_PORT opens JMX to {sheet.reader.reach(str(own['JMX_PORT']))}, without authentication",
             "take JMX_PORT out, or set KAFKAREST_JMX_OPTS with authentication and TLS",
             "JMX_PORT",
         )
-    _check_environment(sheet, own)
+    _check_environment(sheet, own, distribution.variables())
     properties = [key for key in own if not key.isupper()]
     asked = [key for key in properties if not key.startswith(tuple(variables.plugin_keys))]
     for finding in check_rest_keys(distribution, variables.version, asked, sheet.where, sheet.reader):
@@ -106,7 +107,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
         sheet.findings.append(replace(finding, message=message))
 
 
-def _check_environment(sheet: Sheet, own: Mapping[str, Any]) -> None:
+def _check_environment(sheet: Sheet, own: Mapping[str, Any], variables: Iterable[str]) -> None:
     """Find environment variables that look like one of the start scripts' and are none of them."""
     read = {name for each in DISTRIBUTIONS.values() for name in each.variables()}
     for name in sorted(key for key in own if key.isupper()):
@@ -114,7 +115,7 @@ def _check_environment(sheet: Sheet, own: Mapping[str, Any]) -> None:
             _check_image_port(sheet, str(own[name]))
         if name in read or name == _IMAGE_PORT:
             continue
-        near = nearest(name, read, 0.75)
+        near = next((one for one in variables if name.endswith(f"_{one}")), None) or nearest(name, read, 0.75)
         if near or name.startswith("KAFKAREST_"):
             sheet.warning(
                 "rest.keys",
@@ -159,6 +160,22 @@ def _check_listeners(sheet: Sheet, own: Mapping[str, Any]) -> None:
             f"the listener {listener} has {lacks}: the proxy refuses to start",
             "write it as http://0.0.0.0:8082",
             "listeners",
+        )
+
+
+def _check_registry(sheet: Sheet, variables: KafkaRest) -> None:
+    """Find addresses of a schema registry that java.net.URL refuses."""
+    key, variable = "schema.registry.url", "kafka_rest_schema_registry_url"
+    own = variables.settings.get(key)
+    for url in filter(None, map(str.strip, str(own or variables.schema_registry_url).split(","))):
+        if re.match(r"[A-Za-z][\w+.-]*://", url) or "${" in url:
+            continue
+        sheet.error(
+            "rest.schema_registry",
+            f"{key if own else variable} has {url}, without a scheme: each request with a schema fails",
+            f"write it as http://{url}, or https://{url}",
+            *([key] if own else []),
+            **({} if own else {"variable": variable}),
         )
 
 

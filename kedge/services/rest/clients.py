@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kedge.plan.jvm_flags import check_flags
 from kedge.plan.settings import Sheet
+from kedge.plan.values import int_or_none
 from kedge.services.clients.client_checks import check_acks, check_consumer, check_producer
 from kedge.services.clients.profile_settings import put_profile
 from kedge.services.clients.profiles import PROFILES, default_value
@@ -71,3 +72,12 @@ def check_clients(
     mend = sheet.either(f"use kafka_rest_profile balanced, or {key}: all in {sheet.variable}", in_files)
     what = f"the producer of the REST proxy{named}"
     check_acks(sheet, what, acks, levels, mend, "rest.clients.acks", key=key)
+    begins = (f"{prefix}producer.", *(f"{prefix}{one}" for one in distribution.keys.shared if prefix or one))
+    tries = next((name for one in begins if (name := f"{one}retries") in variables.settings), "")
+    if acks != "0" and tries and int_or_none(variables.settings[tries]) == 0:
+        sheet.warning(
+            "rest.producer.retries",
+            f"{tries} is 0: a record whose partition's leader has just moved is an error for its client",
+            f"take {tries}{sheet.out}: the producer tries again until delivery.timeout.ms",
+            tries,
+        )

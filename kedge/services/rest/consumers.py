@@ -15,7 +15,7 @@ CONSUMER_PREFIXES: Final = ("consumer.", "client.", "kafka.consumer.", "kafka.")
 #: What a read of a backlog may answer. It fills up to that where the kernel sizes the buffers; 1 to 4 MiB
 #: read no slower than 64, and a record has to fit (1 MiB by default).
 _READ_BYTES: Final = 2 * MIB
-_DEFAULT_READ_BYTES: Final = 64 * MIB  # consumer.request.max.bytes
+DEFAULT_READ_BYTES: Final = 64 * MIB  # consumer.request.max.bytes
 #: A read filled to consumer.request.max.bytes took 190 MiB where the limit was 64.
 FULL_READ: Final = 3
 #: Measurements, Reading, of one broker: 39 MB/s where the default of 50 MiB gave 43.8.
@@ -327,13 +327,13 @@ def plan_request_bytes(
     have fetched ``fetched_mib`` each.
     """
     documented = Choice(
-        _DEFAULT_READ_BYTES, "the default, 64 MiB", f"{GUIDE}, consumer.request.max.bytes", "documented"
+        DEFAULT_READ_BYTES, "the default, 64 MiB", f"{GUIDE}, consumer.request.max.bytes", "documented"
     )
     measured = _filled(counted, answers) if answers else None
     chosen = sheet.put(
         file, "consumer.request.max.bytes", "rest.consumer.request_bytes", documented, measured
     )
-    limit = int_or_none(chosen) or _DEFAULT_READ_BYTES
+    limit = int_or_none(chosen) or DEFAULT_READ_BYTES
     if readers:
         worst = readers * limit // MIB
         sheet.note(

@@ -74,10 +74,14 @@ class Software:
 
 @dataclass(frozen=True, slots=True)
 class Jvm:
-    """A JVM whose heap is planned: the variable of its start script that has it, and all that has flags."""
+    """A JVM whose heap is planned: the variable of its start script that has it, and all that has flags.
+
+    ``unset`` is what the start script takes where the variable of the heap is not set.
+    """
 
     heap: str
     options: tuple[str, ...]
+    unset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +157,10 @@ class Signs:
         keys: of its configuration, that no other one has.
         file: a regular expression of the file's name, where its keys are not its alone.
         images: words of which the name of its image has one.
+        plain: of its vendor's image, which sets none of its variables itself.
         variables: what the variables begin with of which its image makes properties; empty where it has none.
         of_image: what follows, of those that the image reads for itself.
+        handed_on: variables of its image, each with that of the start script as which it is handed on.
         resource: the kind of the resource of which an operator makes it.
     """
 
@@ -165,8 +171,10 @@ class Signs:
     keys: tuple[str, ...] = ()
     file: str = ""
     images: tuple[str, ...] = ()
+    plain: str = ""
     variables: str = ""
     of_image: tuple[str, ...] = ()
+    handed_on: Mapping[str, str] = field(default_factory=dict)
     resource: str = ""
 
 

@@ -10,7 +10,7 @@ from kedge.plan import jvm_flags
 from kedge.plan.settings import MIB, Advice, Choice, Sheet
 from kedge.services.clients import fetches
 from kedge.services.clients.fetches import Fetches
-from kedge.services.rest.consumers import FULL_READ
+from kedge.services.rest.consumers import DEFAULT_READ_BYTES, FULL_READ
 from kedge.services.rest.distribution import RestProcess
 from kedge.services.rest.memory import HEAP_LIMIT_MIB, Connection, ProcessWorkload, load_of
 from kedge.services.rest.source_names import GUIDE, MEASURED, REAL
@@ -32,6 +32,7 @@ _READ_LIVE: Final = 2.0
 #: G1 starts its concurrent cycle at 35 percent: live data stays below half of the heap.
 _HEAP_TO_LIVE: Final = 2
 _STEP_MIB: Final = 256
+_READ_BYTES: Final = "consumer.request.max.bytes"
 #: Requests in flight that hold less are within what the least heap leaves for producing.
 _SMALL_BODIES_MIB: Final = 64
 
@@ -50,7 +51,7 @@ def planned_heap(sheet: Sheet, key: str, process: RestProcess, *, grows: bool) -
     Flags that set no heap are an error, and come to what is measured.
     """
     given = process.variables.heap_mib
-    flags = sheet.own(key)
+    flags = sheet.own(key) or sheet.reader.unset(key)
     if flags is None:
         return given or _mib(heap_of(process.load, sheet.advice, grows=grows))
     mib = jvm_flags.maximum_heap_mib(flags, process.facts.memory_mib)
@@ -137,10 +138,21 @@ def heap_each(
 
 
 def check_heap(
-    sheet: Sheet, key: str, heap_mib: int, load: ProcessWorkload, buffer_bytes: int, *, grows: bool
+    sheet: Sheet,
+    key: str,
+    heap_mib: int,
+    load: ProcessWorkload,
+    buffer_bytes: int,
+    *,
+    grows: bool,
+    collector: str = "",
 ) -> None:
-    """Find a heap, that of ``key``, that is too large to pause shortly, or too small for what it holds."""
+    """Find a heap, that of ``key``, that is too large to pause shortly, or too small for what it holds.
+
+    ``collector`` is the variable of own flags with which no heap was measured.
+    """
     by_flags = any(s.key == key and s.by == "person" for s in sheet.settings) and key not in sheet.held
+    unset = None if by_flags else sheet.reader.unset(key)
     if heap_mib > HEAP_LIMIT_MIB:
         sheet.warning(
             "rest.heap.limit",
@@ -154,18 +166,35 @@ def check_heap(
         )
     needed = heap_of(load, sheet.advice, grows=grows)
     needed_mib = _mib(needed)
+    assumed = _assumed(sheet, load)
     if heap_mib < needed_mib:
-        idle = "the least that was measured; consumers and connections, which were not given, take more"
-        unsaid = sheet.either("", "" if load.consumers or load.connections else idle)
+        idle = "consumers and connections, which were not given, take more"
+        measured = "the least that was measured"
+        if collector and needed_mib == _GUIDE_HEAP_MIB:
+            measured += f" with other flags in {collector} than the start script's own ({_LEAST_GROWING_MIB})"
+        unsaid = sheet.either("", "" if load.consumers or load.connections else f"{measured}; {idle}")
+        taken = f"{key} is not set, and the start script takes {unset}: " if unset else ""
         sheet.warning(
             "rest.heap.consumers",
-            f"a heap of {heap_mib} MiB is below "
+            f"{taken}a heap of {heap_mib} MiB is below "
             + (
                 f"{needed_mib} MiB, {unsaid}"
                 if unsaid
                 else f"the {needed_mib} MiB that the workload asks for: {needed.because}"
-            ),
-            _larger(sheet, key if by_flags else "", needed_mib),
+            )
+            + (f". {_READ_BYTES} is not set: {assumed}" if assumed else ""),
+            _larger(sheet, key if by_flags or unset else "", needed_mib)
+            + (f", and set {_READ_BYTES} to {load.request_max_bytes}" if assumed else ""),
+            key,
+            value=jvm_flags.heap(needed_mib),
+        )
+    elif assumed and heap_mib < (most := _mib(heap_of(_by_default(load), sheet.advice, grows=grows))):
+        sheet.warning(
+            "rest.heap.consumers",
+            f"{_READ_BYTES} is not set: {load.answers} reads that find a backlog ask for a heap of "
+            f"{most} MiB with its default of {DEFAULT_READ_BYTES // MIB} MiB, and it is {heap_mib}",
+            f"set {_READ_BYTES} to {load.request_max_bytes}",
+            _READ_BYTES,
             key,
         )
     bodies = load.requests.body_bytes / MIB
@@ -196,6 +225,20 @@ def check_heap(
         )
 
 
+def _assumed(sheet: Sheet, load: ProcessWorkload) -> str:
+    """Say how large reads are taken to be where nothing bounds them as the plan would; empty elsewhere."""
+    if not load.answers or sheet.reader.unset(_READ_BYTES) is None:
+        return ""
+    if any(s.key == _READ_BYTES for s in sheet.settings) or load.request_max_bytes >= DEFAULT_READ_BYTES:
+        return ""
+    counted, default = load.request_max_bytes / MIB, DEFAULT_READ_BYTES // MIB
+    return f"{counted:g} MiB are counted, and its default is {default}"
+
+
+def _by_default(load: ProcessWorkload) -> ProcessWorkload:
+    return replace(load, request_max_bytes=DEFAULT_READ_BYTES)
+
+
 def _larger(sheet: Sheet, flags: str, needed_mib: int) -> str:
     """Return how a person gets the heap that is needed, whose ``flags`` set another one, or a variable."""
     if needed_mib > HEAP_LIMIT_MIB:
@@ -203,7 +246,8 @@ def _larger(sheet: Sheet, flags: str, needed_mib: int) -> str:
         own = flags or "kafka_rest_heap_mib"
         return sheet.either(f"take {own} out: the plan splits {split}", f"split {split}")
     if flags:
-        return f"write {jvm_flags.heap(needed_mib)} in {flags}, or take it out"
+        # What the start script takes by itself is smaller.
+        return f"write {jvm_flags.heap(needed_mib)} in {flags}" + sheet.either(", or take it out", "")
     return f"set kafka_rest_heap_mib to {needed_mib}, or take it out"
 
 

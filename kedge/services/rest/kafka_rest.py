@@ -9,6 +9,7 @@ from typing import Final
 
 from kedge.keys.catalogue import every_key, known_keys
 from kedge.plan.hosts import in_url
+from kedge.plan.jvm_flags import REST_START, grows_as_measured
 from kedge.plan.settings import Choice, Sheet
 from kedge.plan.values import int_or_none
 from kedge.services.rest.clients import check_start, put_client_profile
@@ -51,6 +52,7 @@ JVM: Final = Jvm(
         "KAFKAREST_LOG4J_OPTS",
         "KAFKAREST_OPTS",
     ),
+    "-Xmx256M",
 )
 ENVIRONMENT: Final = ("CLASSPATH", "JAVA_HOME", "JMX_PORT", "LOG_DIR")
 #: What KafkaRestConfig passes on to serializers: their keys under these prefixes, those of TLS with theirs.
@@ -96,8 +98,9 @@ def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties
     environment = f"{folder}/environment"
     variables, workload = process.variables, process.variables.workload
     _identity(sheet, properties, process, build)
-    # What grows was measured with the planned collector, and of current builds.
-    grows = build.current and sheet.own(_COLLECTOR) is None
+    # What grows was measured with the collector of the plan and of the start script, and of current builds.
+    other = not grows_as_measured(sheet.own(_COLLECTOR) or REST_START)
+    grows = build.current and not other
     heap_mib = put_heap(sheet, environment, _HEAP, process, grows=grows)
     threads = plan_consumers(
         sheet,
@@ -152,7 +155,8 @@ def plan_kafka_rest(sheet: Sheet, process: RestProcess, build: Build, properties
         if not variables.profile:
             plan_batch(sheet, properties, process.requests, process.facts.round_trip_ms, buffer)
         plan_waits(sheet, properties, "producer.", workload)
-    check_heap(sheet, _HEAP, heap_mib, process.load, buffer, grows=grows)
+    collector = _COLLECTOR if build.current and other else ""
+    check_heap(sheet, _HEAP, heap_mib, process.load, buffer, grows=grows, collector=collector)
     check_requests(sheet, workload, buffer, heap_mib, "producer.buffer.memory")
     _logging(sheet, properties, environment, process, build)
     _environment(sheet, environment, process, heap_mib, flags)
@@ -252,7 +256,7 @@ def _advertised(sheet: Sheet, file: str, process: RestProcess, build: Build) -> 
         sheet.put(file, "host.name", "rest.identity", name)
     else:
         sheet.put(file, "advertised.listeners", "rest.identity", Choice(own, follow, _CONFIG, "derived"))
-        sheet.note(
+        sheet.deviation(
             "rest.identity",
             f"advertised.listeners names each instance by its URL, where {GUIDE} says host.name, which "
             f"kafka-rest {variables.version} still reads and calls deprecated ({_CONFIG})",

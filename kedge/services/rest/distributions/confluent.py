@@ -75,6 +75,7 @@ CONFLUENT: Final = Distribution(
         ),
         file=r"(?i)kafka-?rest",
         images=("rest", "confluent-local"),
+        plain="cp-kafka-rest",
         variables="KAFKA_REST_",
         of_image=(
             "CUB_KAFKA_MIN_BROKERS",
@@ -85,6 +86,7 @@ CONFLUENT: Final = Distribution(
             "LOG4J_LOGGERS",
             "LOG4J_ROOT_LOGLEVEL",
         ),
+        handed_on={"KAFKAREST_JMX_PORT": "JMX_PORT"},
         resource="KafkaRestProxy",
     ),
 )
