@@ -424,7 +424,10 @@ def _rows(
     here, there = _settings(planned, process.kind), _settings(documented, process.kind)
     for key in dict.fromkeys([*here, *there]):
         s = here.get(key) or there[key]
-        value = own.get(key)
+        at = _place_of(process, key, own)
+        value = own.get(at)
+        if value and key.endswith("replication.factor") and value.text.strip() == _OF_BROKERS:
+            continue
         if _LAYOUT.search(s.rule) or s.copied or s.hidden or (process.words and _DEDICATED.match(key)):
             continue
         if key in UNIT and process.limits and not process.limits.of(key):
@@ -435,7 +438,7 @@ def _rows(
 
         yield ReviewedKey(
             s.file.rpartition("/")[2],
-            _named(process, key),
+            _named(process, at),
             sized(shown_value(key, value.text) if value else None),
             value.place if value else "",
             sized(there[key].value if key in there else None),
@@ -447,6 +450,21 @@ def _rows(
             tuple(ask.option for ask in asks if set(_pair(_named(process, key))) & set(ask.decides)),
             unset.get(key),
         )
+
+
+#: A number of replicas that leaves it to the brokers.
+_OF_BROKERS: Final = "-1"
+#: Keys of workers that MirrorMaker 2 reads for their cluster as well, unless they are set for all.
+_OF_WORKERS: Final = re.compile(r"(offset|status|config)\.storage\.")
+
+
+def _place_of(process: RunningProcess, key: str, own: Mapping[str, Value]) -> str:
+    """Return the key that sets one: that of its flow or cluster, where MirrorMaker 2 reads it there."""
+    if process.kind != "mm2":
+        return key
+    source, target = process.flow
+    places = [f"{source}->{target}.{key}", key, *([f"{target}.{key}"] if _OF_WORKERS.match(key) else [])]
+    return next((place for place in places if place in own), key)
 
 
 def _asks(
@@ -484,7 +502,7 @@ def _asks(
 
 def _named(process: RunningProcess, key: str) -> str:
     """Return what the files of a process call a key, or a limit."""
-    bare = _worded(process, key.removeprefix(PRODUCER))
+    bare = _worded(process, FileReader().name(key.removeprefix(PRODUCER)))
     return limit_name(process, key) if key in UNIT else bare
 
 

@@ -9,6 +9,7 @@ import pytest
 from kedge.plan.findings import Finding
 from kedge.review.command import review
 from kedge.review.judging import Judgement
+from kedge.review.showing import chosen
 
 FLOW = (
     "clusters=a,b\na.bootstrap.servers=a:9092\nb.bootstrap.servers=b:9092\na->b.enabled=true\ntasks.max=4\n"
@@ -89,3 +90,36 @@ def test_a_session_that_brokers_refuse_is_said_once(tmp_path: Path) -> None:
     assert [f.fix for f in wrong(judged(tmp_path, consumer=text))] == [
         "take session.timeout.ms out, for its default, 45000"
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "row", "today"),
+    [
+        ("b.offset.storage.replication.factor=1", "b.offset.storage.replication.factor", "1"),
+        ("a->b.replication.factor=1", "a->b.replication.factor", "1"),
+        ("a->b.replication.factor=1\nreplication.factor=2", "a->b.replication.factor", "1"),
+        ("b.replication.factor=1", "replication.factor", None),
+    ],
+)
+def test_a_key_that_stands_under_a_flow_or_a_cluster_is_set(
+    tmp_path: Path, line: str, row: str, today: str | None
+) -> None:
+    rows = {one.key: one.today for one in judged(tmp_path, mm2=f"{FLOW}{line}\n").rows}
+    assert rows[row] == today
+    assert row.count(".") == 1 or row.partition(".")[2] not in rows
+
+
+def test_a_factor_that_is_left_to_the_brokers_is_no_difference(tmp_path: Path) -> None:
+    rows = judged(tmp_path, mm2=f"{FLOW}replication.factor=-1\n").rows
+    assert not [row for row in rows if row.key == "replication.factor"]
+
+
+def test_options_of_a_classic_mirror_have_their_own_names(tmp_path: Path) -> None:
+    judgement = judged(
+        tmp_path,
+        consumer="bootstrap.servers=a:9092\ngroup.id=m\n",
+        producer="bootstrap.servers=b:9092\ncompression.type=zstd\n",
+    )
+    shown = chosen(judgement.rows, full=False)
+    assert not [row.key for row in shown if "MIRROR_" in row.key or row.key.startswith("--")]
+    assert "--num.streams" in {row.key for row in judgement.rows}
