@@ -133,7 +133,11 @@ def test_many_places_are_named_in_few_words(places: list[str], short: str) -> No
         ("producer", "key.deserializer", "take key.deserializer out: it is a key of consumers"),
         ("consumer", "key.serializer", "take key.serializer out: it is a key of producers"),
         ("mm2", "heartbeats.topic.retention.ms", "take heartbeats.topic.retention.ms out"),
-        ("producer", "endpoint.identification.algorithm", "did you mean ssl.endpoint.identification.algorithm?"),
+        (
+            "producer",
+            "endpoint.identification.algorithm",
+            "did you mean ssl.endpoint.identification.algorithm?",
+        ),
         ("producer", "compression.codec", "did you mean compression.type?"),
         ("producer", "timeout.ms", "take timeout.ms out"),
     ],
