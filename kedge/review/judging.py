@@ -197,6 +197,12 @@ def _missing(process: RunningProcess) -> Iterator[Finding]:
         needs = needs if "metadata.broker.list" not in process.producer else []
     else:
         needs = []
+    brokers = f"{proxy.keys.prefix if proxy else ''}{brokers}"
+    clients = process.kind in ("classic", "consumer", "producer", "streams")
+    for file, of in ((named, ""), (process.producer, ".producer_settings")) if proxy or clients else ():
+        if brokers in file and not file[brokers].text.strip():
+            what, fix = f"{brokers} is empty: it does not start", f"write {brokers}, with two or more brokers"
+            yield Finding("error", "review.missing", process.where, what, fix, Subject(of, (brokers,)))
     for key in needs:
         yield Finding(
             "error",
@@ -214,7 +220,9 @@ def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Find
     if finding.rule not in _KEYS or of is None:
         return finding
     if of.keys[0].startswith("zookeeper.") and process.kind == "classic":
-        return replace(finding, fix=f"take {of.keys[0]} out: it is the old consumer's")
+        alone = of.keys[0] == "zookeeper.connect" and "bootstrap.servers" not in process.values
+        fix = f"write bootstrap.servers in place of {of.keys[0]}" if alone else f"take {of.keys[0]} out"
+        return replace(finding, fix=f"{fix}: it is the old consumer's")
     similar = SequenceMatcher(None, of.keys[0], of.meant).ratio() >= _LIKE
     if of.known or similar or (of.meant and one_slip(of.keys[0], of.meant)):
         return finding
