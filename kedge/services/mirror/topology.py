@@ -79,6 +79,10 @@ def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Findi
             yield _error(what, f"take {off} out, for {default}", off)
         if value.startswith("-"):
             yield _warning(f"{off} is {value}: {name} {never}", f"take {off} out, for {default}", off)
+    off, value = _of(values, name, "refresh.topics.enabled")
+    if value == "false":
+        what = f"{off} is false: {name} copies those topics and partitions alone that are there as it starts"
+        yield _warning(what, f"take {off} out", off)
     yield from _offsets(values, name)
     tasks, count = _of(values, name, "tasks.max")
     if not tasks or count == "1":
