@@ -505,7 +505,7 @@ class FileReader(Reader):
 
     def known(self, variable: str) -> bool:
         """Return whether an option says it."""
-        return variable.rpartition(".")[2] in self._said
+        return variable.rpartition(".")[2].removeprefix("streams_app_") in self._said
 
     def unset(self, key: str) -> str | None:
         """Return the component's own default."""
