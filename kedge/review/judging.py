@@ -144,6 +144,8 @@ def judge(
     plugged = any(key in own for key in _PLUGINS)
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
     found = [_commented(f, own) for f in found]
+    if process.lacks:  # nobody knows which defaults hold
+        found = [f for f in found if f.subject is None or not f.subject.keys or _keys_of(f, own)]
     limits = _settings(planned, process.kind)
     small = any(
         key.endswith(("HEAP_OPTS", "JAVA_OPTS")) and key in limits and f.severity != "note"

@@ -127,3 +127,13 @@ def test_options_of_a_classic_mirror_have_their_own_names(tmp_path: Path) -> Non
     shown = chosen(judgement.rows, full=False)
     assert not [row.key for row in shown if "MIRROR_" in row.key or row.key.startswith("--")]
     assert "--num.streams" in {row.key for row in judgement.rows}
+
+
+def test_of_a_configuration_that_was_not_given_no_default_is_said(tmp_path: Path) -> None:
+    command = "kafka-mirror-maker.sh --consumer.config c.config --producer.config p.config --num.streams {}\n"
+    (script := tmp_path / "mirror.sh").write_text(command.format(1))
+    (judgement,), _ = review([script])
+    assert not wrong(judgement)
+    script.write_text(command.format(4))
+    (judgement,), _ = review([script])
+    assert [f.rule for f in wrong(judgement)] == ["mirror.streams"]
