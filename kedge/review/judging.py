@@ -35,6 +35,7 @@ from kedge.review.processes import (
     FileReader,
     ReviewedMachine,
     RunningProcess,
+    clusters_of,
     inventory_of,
     own_values,
     shown_value,
@@ -43,7 +44,7 @@ from kedge.review.processes import (
 )
 from kedge.review.reading import Value, comes_later
 from kedge.review.unit_limits import check_limits, limit_name, limit_size, memory_limit
-from kedge.services.mirror.topology import check_topology
+from kedge.services.mirror.topology import LATER, check_topology
 from kedge.services.mirror.variables import MirrorFlow
 from kedge.services.planning import make_plan
 from kedge.services.rest.distributions import DISTRIBUTIONS
@@ -156,8 +157,12 @@ def judge(
     found += [*_missing(process), *check_connections(process)]
     if process.kind == "mm2" and not process.lacks:
         texts = {key: value.text for key, value in process.values.items() if not comes_later(value.text)}
-        # What is put in later is there, and nothing more is known of it.
-        found += check_topology({key: texts.get(key, "${later}") for key in process.values})
+        # What is put in later is there, and nothing more is known of it; a template's names are names.
+        names = clusters_of(process)
+        if all(f"{name}.bootstrap.servers" in process.values for name in names):
+            texts |= {"clusters": ", ".join(names)} if names else {}
+        if "clusters" in texts or "clusters" not in process.values:
+            found += check_topology({key: texts.get(key, LATER) for key in process.values})
     placed = [_placed(process, own, f) for f in _ordered(found)]
     # One line, and one thing to do about it, are one finding.
     placed = list({(f.where, f.fix or f.message): f for f in reversed(placed)}.values())[::-1]

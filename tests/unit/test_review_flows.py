@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,15 @@ def test_of_a_configuration_that_was_not_given_no_default_is_said(tmp_path: Path
     script.write_text(command.format(4))
     (judgement,), _ = review([script])
     assert [f.rule for f in wrong(judgement)] == ["mirror.streams"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FLOW.replace("clusters=a,b", "clusters=${NAMES}"),
+        FLOW.replace("enabled=true", "enabled=${ON}"),
+        re.sub(r"\b([ab])(?=[.,>\n-])", r"<\1-name>", FLOW),
+    ],
+)
+def test_clusters_and_flows_that_are_named_later_are_not_missed(tmp_path: Path, text: str) -> None:
+    assert not [f for f in wrong(judged(tmp_path, mm2=text)) if f.rule == "mirror.flows"]

@@ -117,15 +117,15 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
             what = f"MirrorMaker 2 does not know {key} and ignores it"
             fix = f"write {key.removesuffix(bare)}tasks.max"
             yield Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,)))
-        for end, client in _CLIENTS.items():
+        for end, reader in _CLIENTS.items():
             begin = f"{spec.source if end == 'source' else spec.target}."
-            place = f"{begin}{client}.{bare}"
-            if key == f"{begin}{bare}" and bare in known_keys(client, role.version) - of_all:
+            place = f"{begin}{reader}.{bare}"
+            if key == f"{begin}{bare}" and bare in known_keys(reader, role.version) - of_all:
                 yield Finding(
                     "warning",
                     "keys.unknown",
                     where,
-                    f"no client of MirrorMaker 2 reads {key}: its {client} reads {place}",
+                    f"no client of MirrorMaker 2 reads {key}: its {reader} reads {place}",
                     f"take {key} out: {place} is there" if place in spec.settings else f"write {place}",
                     Subject(where, (key,)),
                 )

@@ -11,6 +11,8 @@ from kedge.evidence.nearest import nearest
 from kedge.plan.findings import Finding, Subject
 from kedge.plan.inventory.clusters import same_cluster
 
+#: A value that is not known yet.
+LATER: Final = "${later}"
 _IDENTITY: Final = "IdentityReplicationPolicy"
 #: Before .bootstrap.servers, what is a client's or a worker's and no cluster's name.
 _NO_CLUSTER: Final = ("source", "target", "consumer", "producer", "admin", "source.cluster", "target.cluster")
@@ -33,7 +35,7 @@ def check_topology(values: Mapping[str, str]) -> Iterator[Finding]:
     clusters = [name for name in re.split(r"[,\s]+", values.get("clusters", "")) if name]
     yield from _undeclared(values, clusters)
     flows = [(a, b) for a, b in permutations(clusters, 2) if _is(values, f"{a}->{b}.enabled", "true")]
-    if not flows:
+    if not flows and LATER not in [values.get(f"{a}->{b}.enabled") for a, b in permutations(clusters, 2)]:
         some = next(iter(permutations(clusters, 2)), ("SOURCE", "TARGET"))
         keys = [key for key in values if "->" in key] or ["clusters"]
         fix = f"write {'->'.join(some)}.enabled = true"
