@@ -145,6 +145,8 @@ def test_of_a_configuration_that_was_not_given_no_default_is_said(tmp_path: Path
     [
         FLOW.replace("clusters=a,b", "clusters=${NAMES}"),
         FLOW.replace("enabled=true", "enabled=${ON}"),
+        FLOW.replace("=a:9092", "=${A}:9092").replace("=b:9092", "=${B}:9092"),
+        FLOW.replace("=a:9092", "=<a-host>:9092").replace("=b:9092", "=<b-host>:9092"),
         re.sub(r"\b([ab])(?=[.,>\n-])", r"<\1-name>", FLOW),
     ],
 )

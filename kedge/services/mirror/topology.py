@@ -56,7 +56,7 @@ def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Findi
             yield _error(f"{key} is not set: MirrorMaker 2 refuses to start", f"write {key}", key,
                          f"{name}.enabled")  # fmt: skip
     one, other = (values.get(key, "") for key in brokers)
-    if one and other and same_cluster(one, other):
+    if one and other and LATER not in (one, other) and same_cluster(one, other):
         what = f"{source} and {target} have a broker in common, so they are one cluster: {name} copies"
         again = "each record over itself" if _identity(values, name) else "its own copies again and again"
         yield _error(f"{what} {again}", "name the brokers of another cluster", brokers[1], brokers[0])
