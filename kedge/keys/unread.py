@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -96,6 +96,10 @@ def is_open(key: str) -> bool:
 
 #: How like another a key is that has more or fewer parts than that: else it is one of its own.
 _ALIKE: Final = 0.9
+#: How like another a part of a key is that was meant to be it.
+_A_PART: Final = 0.4
+#: Clients that a key is of whose name gives it no other meaning.
+_CLIENTS: Final[tuple[Component, ...]] = ("consumer", "producer")
 
 
 #: What the images of brokers call files in a folder of theirs, and what everything else calls them.
@@ -107,12 +111,27 @@ def _meant(key: str, known: frozenset[str]) -> str | None:
     for theirs, other in _OF_BROKERS.items():
         if key.endswith(theirs) and (named := key.removesuffix(theirs) + other) in known:
             return named
-    parts = key.count(".")
-    near = nearest(key, sorted(one for one in known if one.count(".") == parts), 0.75)
+    parts = key.split(".")
+    longer = [one for one in known if one.count(".") == len(parts) and _lacks_one(parts, one.split("."))]
+    near = longer[0] if len(longer) == 1 else None
+    near = near or nearest(key, sorted(one for one in known if _of_same_parts(parts, one.split("."))), 0.75)
     near = near or nearest(key, sorted(known), _ALIKE)
     # What newer versions call it is read by this one as well.
     newer = near.replace("blacklist", "exclude").replace("whitelist", "include") if near else None
     return newer if newer in known else near
+
+
+def _lacks_one(parts: Sequence[str], of: Sequence[str]) -> bool:
+    """Return whether a key is another one without one of its parts."""
+    return any([*of[:at], *of[at + 1 :]] == parts for at in range(len(of)))
+
+
+def _of_same_parts(parts: Sequence[str], of: Sequence[str]) -> bool:
+    """Return whether a key has the parts of another: each like it, or all but one the same."""
+    if len(parts) != len(of):
+        return False
+    differing = [pair for pair in zip(parts, of, strict=True) if pair[0] != pair[1]]
+    return len(differing) == 1 or all(nearest(one, (other,), _A_PART) for one, other in differing)
 
 
 def _finding(
@@ -128,7 +147,9 @@ def _finding(
     if key in read.ever:
         what = f"{read.name} does not read {key}, which other versions do"
         return Finding("warning", rule, where, what, f"take {key} out", of)
-    near = _meant(key, read.known)
+    theirs = next((one for one in _CLIENTS if key in every_key(one)), None)
+    near = None if theirs else _meant(key, read.known)
     what = f"{read.name} does not know {key}{consequence}"
+    otherwise = f": it is a key of {theirs}s" if theirs else otherwise
     fix = f"did you mean {near}?" if near else f"take {key} out{otherwise}"
     return Finding(severity, rule, where, what, fix, replace(of, known=False, meant=near or ""))

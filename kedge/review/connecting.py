@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kedge.plan.findings import Finding, Severity, Subject
@@ -87,6 +87,7 @@ def _logins(process: RunningProcess) -> Iterator[Finding]:
         shown = [name.removeprefix(PRODUCER) for name in names]
         # Of what goes to several clients, each may have more of its own.
         apart = {key for key in own for last in (_PROTOCOL, _JAAS) if key.endswith(last)} - set(names)
+        apart -= {key for key in apart if key.startswith(_others(process, wide))}
         speaks = "PLAINTEXT" if protocol is None else protocol.upper()
         if jaas and not jaas.endswith(";") and speaks.startswith("SASL_"):
             what = f"{shown[2]} does not end with a semicolon: its client refuses to start"
@@ -102,10 +103,11 @@ def _logins(process: RunningProcess) -> Iterator[Finding]:
         unused = next((at for at in (2, 1) if names[at] in own), None)
         if speaks in ("PLAINTEXT", "SSL") and unused and not (protocol is None and apart):
             by = " by default" if protocol is None else ""
+            unless_plain = "" if speaks == "SSL" else ", or SASL_PLAINTEXT where its brokers speak no TLS"
             yield _about_login(
                 "warning",
                 f"{shown[unused]} is set, and {shown[0]} is {speaks}{by}: no login is sent",
-                f"write {shown[0]}=SASL_{speaks}, or take {shown[unused]} out",
+                f"write {shown[0]}=SASL_SSL{unless_plain}, or take {shown[unused]} out",
                 names[unused if protocol is None else 0],
             )
         named = any(_FLAG in text for text in flags) or mechanism in ("", "OAUTHBEARER")
@@ -141,6 +143,12 @@ def _wide(process: RunningProcess, begin: str) -> tuple[str, ...]:
     else:
         shared, clients = ("",), set(_CLIENTS)
     return tuple(dict.fromkeys((begin, *shared))) if begin in clients else ()
+
+
+def _others(process: RunningProcess, wide: Sequence[str]) -> tuple[str, ...]:
+    """Return what keys begin with that are for other clusters of a MirrorMaker 2."""
+    named = clusters_of(process) if process.kind == "mm2" else ()
+    return tuple(begin for end in named if (begin := f"{end}.") not in wide)
 
 
 def _about_login(severity: Severity, message: str, fix: str, key: str) -> Finding:

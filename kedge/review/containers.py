@@ -165,17 +165,21 @@ def _of_chart(node: Mapping[Any, Any]) -> dict[str, Any] | None:
     image, tag = of_image.get("repository"), of_image.get("tag")
     there = [of for key in _CHART if isinstance(of := node.get(key), Mapping | list)]
     overrides = node.get(_OVERRIDES)
-    if not isinstance(image, str) or not (there or isinstance(overrides, Mapping)):
+    if not isinstance(image, str) or not (there or _OVERRIDES in node):
         return None
     given = [
         {"name": key, "value": value} for of in there if isinstance(of, Mapping) for key, value in of.items()
     ]
     given += [one for of in there if isinstance(of, list) for one in of]
-    rest = overrides if isinstance(overrides, Mapping) and "rest" in image else {}
-    # Its brokers are the chart's to fill in, unless a person does.
-    given = [{"name": "KAFKA_REST_BOOTSTRAP_SERVERS", "value": ELSEWHERE % "the chart"}] * bool(rest) + given
+    of_rest = _OVERRIDES in node and "rest" in image
+    rest = overrides if isinstance(overrides, Mapping) and of_rest else {}
+    # Its brokers, and a login, which is a secret, are the chart's to fill in, unless a person does.
+    filled = ["bootstrap.servers"] * of_rest
+    filled += [f"{begin}sasl.jaas.config" for key, value in rest.items() if str(value).startswith("SASL_")
+               for begin, protocol, _ in [str(key).rpartition("security.protocol")] if protocol]  # fmt: skip
+    given = [{"name": _renamed(key), "value": ELSEWHERE % "the chart"} for key in filled] + given
     given += [{"name": _renamed(key), "value": value} for key, value in rest.items()]
-    if rest and "heapOptions" in node:
+    if of_rest and "heapOptions" in node:
         given.append({"name": "KAFKAREST_HEAP_OPTS", "value": node["heapOptions"]})
     whole = f"{image}:{tag}" if tag else image
     return {**node, "name": None, "image": whole, "env": given, "environment": given}

@@ -35,6 +35,7 @@ from kedge.review.processes import (
     FileReader,
     ReviewedMachine,
     RunningProcess,
+    clusters_of,
     inventory_of,
     own_values,
     shown_value,
@@ -44,7 +45,7 @@ from kedge.review.processes import (
 )
 from kedge.review.reading import Value, comes_later
 from kedge.review.unit_limits import check_limits, limit_name, limit_size, memory_limit
-from kedge.services.mirror.topology import check_topology
+from kedge.services.mirror.topology import LATER, check_topology
 from kedge.services.mirror.variables import MirrorFlow
 from kedge.services.planning import make_plan
 from kedge.services.rest.distributions import DISTRIBUTIONS
@@ -147,14 +148,21 @@ def judge(
     plugged = any(key in own for key in _PLUGINS)
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
     found = [_of_image(_commented(f, own), process) for f in found]
+    if process.lacks:  # nobody knows which defaults hold
+        said = {*own, *started_with(process)}
+        found = [f for f in found if f.subject is None or not f.subject.keys or _keys_of(f, said)]
     limits = _settings(planned, process.kind)
     least = plans.least_heap_mib(own) if memory_limit(process) else 0
     found += check_limits(process, limits, least_heap=least)
     found += [*_missing(process), *check_connections(process)]
     if process.kind == "mm2" and not process.lacks:
         texts = {key: value.text for key, value in process.values.items() if not comes_later(value.text)}
-        # What is put in later is there, and nothing more is known of it.
-        found += check_topology({key: texts.get(key, "${later}") for key in process.values})
+        # What is put in later is there, and nothing more is known of it; a template's names are names.
+        names = clusters_of(process)
+        if all(f"{name}.bootstrap.servers" in process.values for name in names):
+            texts |= {"clusters": ", ".join(names)} if names else {}
+        if "clusters" in texts or "clusters" not in process.values:
+            found += check_topology({key: texts.get(key, LATER) for key in process.values})
     placed = [_placed(process, own, f) for f in _ordered(found)]
     # One line, and one thing to do about it, are one finding.
     placed = list({(f.where, f.fix or f.message): f for f in reversed(placed)}.values())[::-1]
@@ -200,6 +208,12 @@ def _missing(process: RunningProcess) -> Iterator[Finding]:
         needs = needs if "metadata.broker.list" not in process.producer else []
     else:
         needs = []
+    brokers = f"{proxy.keys.prefix if proxy else ''}{brokers}"
+    clients = process.kind in ("classic", "consumer", "producer", "streams")
+    for file, of in ((named, ""), (process.producer, ".producer_settings")) if proxy or clients else ():
+        if brokers in file and not file[brokers].text.strip():
+            what, fix = f"{brokers} is empty: it does not start", f"write {brokers}, with two or more brokers"
+            yield Finding("error", "review.missing", process.where, what, fix, Subject(of, (brokers,)))
     for key in needs:
         yield Finding(
             "error",
@@ -217,7 +231,9 @@ def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Find
     if finding.rule not in _KEYS or of is None:
         return finding
     if of.keys[0].startswith("zookeeper.") and process.kind == "classic":
-        return replace(finding, fix=f"take {of.keys[0]} out: it is the old consumer's")
+        alone = of.keys[0] == "zookeeper.connect" and "bootstrap.servers" not in process.values
+        fix = f"write bootstrap.servers in place of {of.keys[0]}" if alone else f"take {of.keys[0]} out"
+        return replace(finding, fix=f"{fix}: it is the old consumer's")
     similar = SequenceMatcher(None, of.keys[0], of.meant).ratio() >= _LIKE
     if of.known or similar or (of.meant and one_slip(of.keys[0], of.meant)):
         return finding
@@ -455,7 +471,10 @@ def _rows(
     here, there = _settings(planned, process.kind), _settings(documented, process.kind)
     for key in dict.fromkeys([*here, *there]):
         s = here.get(key) or there[key]
-        value = own.get(key)
+        at = _place_of(process, key, own)
+        value = own.get(at)
+        if value and key.endswith("replication.factor") and value.text.strip() == _OF_BROKERS:
+            continue
         if _LAYOUT.search(s.rule) or s.copied or s.hidden or (process.words and _DEDICATED.match(key)):
             continue
         if key in UNIT and process.limits and not process.limits.of(key):
@@ -466,7 +485,7 @@ def _rows(
 
         yield ReviewedKey(
             s.file.rpartition("/")[2],
-            _named(process, key),
+            _named(process, at),
             sized(shown_value(key, value.text) if value else None),
             value.place if value else "",
             sized(there[key].value if key in there else None),
@@ -478,6 +497,21 @@ def _rows(
             tuple(ask.option for ask in asks if set(_pair(_named(process, key))) & set(ask.decides)),
             unset.get(key),
         )
+
+
+#: A number of replicas that leaves it to the brokers.
+_OF_BROKERS: Final = "-1"
+#: Keys of workers that MirrorMaker 2 reads for their cluster as well, unless they are set for all.
+_OF_WORKERS: Final = re.compile(r"(offset|status|config)\.storage\.")
+
+
+def _place_of(process: RunningProcess, key: str, own: Mapping[str, Value]) -> str:
+    """Return the key that sets one: that of its flow or cluster, where MirrorMaker 2 reads it there."""
+    if process.kind != "mm2":
+        return key
+    source, target = process.flow
+    places = [f"{source}->{target}.{key}", key, *([f"{target}.{key}"] if _OF_WORKERS.match(key) else [])]
+    return next((place for place in places if place in own), key)
 
 
 def _asks(

@@ -63,6 +63,12 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "offset.commit.interval.ms": "MIRROR_OFFSET_COMMIT_INTERVAL_MS",
     "abort.on.send.failure": "MIRROR_ABORT_ON_SEND_FAILURE",
 }
+#: Their defaults.
+_UNSET_OPTIONS: Final = {
+    "MIRROR_NUM_STREAMS": "1",
+    "MIRROR_OFFSET_COMMIT_INTERVAL_MS": "60000",
+    "MIRROR_ABORT_ON_SEND_FAILURE": "true",
+}
 #: Of one MirrorMaker 2: each two of them may be a flow.
 _CLUSTERS: Final = 30
 #: Directives of a unit that the plan sets too.
@@ -552,7 +558,7 @@ class FileReader(Reader):
 
     def known(self, variable: str) -> bool:
         """Return whether an option says it."""
-        return variable.rpartition(".")[2] in self._said
+        return variable.rpartition(".")[2].removeprefix("streams_app_") in self._said
 
     def unset(self, key: str) -> str | None:
         """Return the component's own default."""
@@ -597,7 +603,8 @@ def unset_values(process: RunningProcess, version: str, own: Mapping[str, str]) 
         return unset_streams(version, own)
     if process.kind in ("consumer", "producer"):
         return {**defaults("consumer" if process.kind == "consumer" else "producer", version)}
-    return unset_mirror(version, *process.flow, classic=process.kind == "classic")
+    classic = process.kind == "classic"
+    return unset_mirror(version, *process.flow, classic=classic) | (_UNSET_OPTIONS if classic else {})
 
 
 def inventory_of(

@@ -20,6 +20,15 @@ _OF: Final = {
                    "sync.group."),
     "Heartbeat": ("emit.heartbeats.", "heartbeats.topic."),
 }  # fmt: skip
+#: What keys begin with that Connect reads of any connector, and MirrorMaker 2 does not.
+_OF_CONNECT: Final = (
+    "exactly.once.support",
+    "offsets.storage.topic",
+    "predicates.",
+    "topic.creation.",
+    "transaction.boundary",
+    "transforms.",
+)
 #: What a connector's keys for its own clients begin with.
 _OVERRIDES: Final = ("producer.override.", "source.consumer.", "consumer.")
 #: Of a KafkaMirrorMaker2, under a mirror.
@@ -88,7 +97,8 @@ def connector(values: Mapping[str, Value], where: str) -> Iterator[Resource]:
     flow = f"{source}->{target}"
     found = {"clusters": Value(f"{source}, {target}", where), f"{flow}.enabled": Value("true", where)}
     for key, value in values.items():
-        if key not in ("name", _CLASS, "source.cluster.alias", "target.cluster.alias"):
+        of_it = key not in ("name", _CLASS, "source.cluster.alias", "target.cluster.alias")
+        if of_it and not key.startswith(_OF_CONNECT):
             found[_of_flow(key, source, target)] = value
     words = (*_words(source, target), (f"{source}.", "source.cluster."), (f"{target}.", "target.cluster."))
     part = of.removeprefix(_CONNECTOR).removesuffix("Connector")
@@ -169,6 +179,8 @@ def _mirror(spec: Mapping[str, Any], name: str, where: str) -> Resource:
         for part in ("heartbeat", "checkpoint", "source"):
             of = _map(mirror, f"{part}Connector")
             for key, value in _values(_map(of, "config"), name, where).items():
+                if key.startswith(_OF_CONNECT):
+                    continue
                 # Of the only mirror, as of all: a plan has one value for them.
                 alone = key.endswith("replication.factor") and len(mirrors) == 1
                 values[key if alone else _of_flow(key, source, to)] = value

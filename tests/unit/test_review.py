@@ -873,7 +873,11 @@ FLOW = f"{FLOWS}a->b.enabled=true\ntasks.max=4\n"
         ("consumer.properties", f"{READS}max.poll.records=50000\n", ["warning clients.poll 5"]),
         ("consumer.properties", f"{READS}max.poll.records=20000\n", []),
         ("streams.properties", f"{APPLICATION}processing.guarantee=exactly_once_v2\ncommit.interval.ms=10001\n",
-         ["error streams.transactions 5", "warning streams.latency 5"]),
+         ["error streams.transactions 5"]),
+        ("streams.properties", f"{APPLICATION}processing.guarantee=exactly_once_v2\n"
+         "producer.transaction.timeout.ms=3600000\n", ["warning clients.transactions 5"]),
+        ("streams.properties", f"{APPLICATION}producer.transaction.timeout.ms=3600000\n", []),
+        ("streams.properties", f"{APPLICATION}commit.interval.ms=60000\n", []),
         ("streams.properties", f"{APPLICATION}processing.guarantee=exactly_once_v2\nproducer.retries=0\n"
          "producer.enable.idempotence=false\n",
          ["error clients.idempotence 5", "warning streams.transactions 6"]),

@@ -45,7 +45,8 @@ def said(folder: Path, rule: str, **files: str) -> Iterator[str]:
          "end the value of sasl.jaas.config with ;"),
         ("producer", f"{PRODUCES}sasl.mechanism=PLAIN\nsasl.jaas.config={JAAS};\n",
          "warning 4: sasl.jaas.config is set, and security.protocol is PLAINTEXT by default: no login is sent; "
-         "write security.protocol=SASL_PLAINTEXT, or take sasl.jaas.config out"),
+         "write security.protocol=SASL_SSL, or SASL_PLAINTEXT where its brokers speak no TLS, or take sasl.jaas.config "
+         "out"),
         ("producer", f"{PRODUCES}security.protocol=SSL\nsasl.mechanism=PLAIN\n",
          "warning 3: sasl.mechanism is set, and security.protocol is SSL: no login is sent; "
          "write security.protocol=SASL_SSL, or take sasl.mechanism out"),
@@ -63,6 +64,11 @@ def said(folder: Path, rule: str, **files: str) -> Iterator[str]:
         ("mm2", f"{FLOW}security.protocol=SASL_SSL\na.sasl.mechanism=PLAIN\na.sasl.jaas.config={JAAS};\n"
          f"b.sasl.mechanism=PLAIN\nb.sasl.jaas.config={JAAS};\n", None),
         ("mm2", f"{FLOW}a.security.protocol=SASL_SSL\na.sasl.mechanism=PLAIN\n",
+         "warning 6: a.security.protocol is SASL_SSL, and a.sasl.jaas.config is not set: its client refuses to "
+         "start, unless a flag -Djava.security.auth.login.config names a file with it; "
+         "write a.sasl.jaas.config, with the login"),
+        ("mm2", f"{FLOW}a.security.protocol=SASL_SSL\na.sasl.mechanism=PLAIN\nb.security.protocol=SASL_SSL\n"
+         f"b.sasl.mechanism=PLAIN\nb.sasl.jaas.config={JAAS};\n",
          "warning 6: a.security.protocol is SASL_SSL, and a.sasl.jaas.config is not set: its client refuses to "
          "start, unless a flag -Djava.security.auth.login.config names a file with it; "
          "write a.sasl.jaas.config, with the login"),
@@ -126,3 +132,35 @@ def test_a_mounted_configuration_is_asked_for_and_read_when_it_is_given(tmp_path
     (both,), others = review([compose, flow])
     assert (others, len(both.findings)) == ([], 1)
     assert "tasks.max is 1" in both.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"kafka_rest__properties": "id=r\nbootstrap.servers=\nlisteners=http://0.0.0.0:8082\n"}, "2"),
+        ({"consumer__properties": "group.id=g\nkey.deserializer=o.S\nbootstrap.servers =\n"}, "3"),
+        ({"producer__properties": "bootstrap.servers=  \nacks=all\nkey.serializer=o.S\n"}, "1"),
+        ({"streams__properties": "application.id=a\nbootstrap.servers=\n"}, "2"),
+        ({"application__properties": "bridge.id=b\nkafka.bootstrap.servers=\n"}, "2"),
+        ({"consumer__properties": "bootstrap.servers=a:9092\ngroup.id=g\n",
+          "producer__properties": "bootstrap.servers=\nacks=all\n"}, "1"),
+        ({"producer__properties": "acks=all\nkey.serializer=o.S\n"}, None),
+    ],
+)  # fmt: skip
+def test_brokers_that_are_named_and_empty_are_missing(
+    tmp_path: Path, files: dict[str, str], found: str | None
+) -> None:
+    told = list(said(tmp_path, "review.missing", **files))
+    assert [one.partition(":")[0].rpartition(" ")[2] for one in told] == ([found] if found else [])
+    assert all("is empty: it does not start" in one for one in told)
+
+
+def test_the_old_consumers_zookeeper_gives_way_to_brokers(tmp_path: Path) -> None:
+    old = "zookeeper.connect=zk:2181\ngroup.id=m\n"
+    new = "bootstrap.servers=b:9092\n"
+    (found,) = (
+        one
+        for one in said(tmp_path, "keys.unknown", consumer__properties=old, producer__properties=new)
+        if "zookeeper.connect" in one
+    )
+    assert found.endswith("write bootstrap.servers in place of zookeeper.connect: it is the old consumer's")

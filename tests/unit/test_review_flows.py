@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kedge.plan.findings import Finding
 from kedge.review.command import review
 from kedge.review.judging import Judgement
+from kedge.review.showing import chosen
 
 FLOW = (
     "clusters=a,b\na.bootstrap.servers=a:9092\nb.bootstrap.servers=b:9092\na->b.enabled=true\ntasks.max=4\n"
@@ -46,6 +48,10 @@ def wrong(judgement: Judgement) -> list[Finding]:
         ("refresh.topics.interval.seconds=0", "error", "take refresh.topics.interval.seconds out, for 10 minutes"),
         ("topics=orders.*,(?<a>x)\\\\p{Alpha}", None, ""),
         ("refresh.topics.interval.seconds=30", None, ""),
+        ("refresh.topics.enabled=false", "warning", "take refresh.topics.enabled out"),
+        ("a.max.poll.records=5000", "warning", "write a.consumer.max.poll.records"),
+        ("b.batch.size=5000", "warning", "write b.producer.batch.size"),
+        ("a.request.timeout.ms=5000", None, ""),
         ("offset-syncs.topic.location=target\nemit.offset-syncs.enabled=false", "error",
          "take offset-syncs.topic.location out"),
     ],
@@ -89,3 +95,60 @@ def test_a_session_that_brokers_refuse_is_said_once(tmp_path: Path) -> None:
     assert [f.fix for f in wrong(judged(tmp_path, consumer=text))] == [
         "take session.timeout.ms out, for its default, 45000"
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "row", "today"),
+    [
+        ("b.offset.storage.replication.factor=1", "b.offset.storage.replication.factor", "1"),
+        ("a->b.replication.factor=1", "a->b.replication.factor", "1"),
+        ("a->b.replication.factor=1\nreplication.factor=2", "a->b.replication.factor", "1"),
+        ("b.replication.factor=1", "replication.factor", None),
+    ],
+)
+def test_a_key_that_stands_under_a_flow_or_a_cluster_is_set(
+    tmp_path: Path, line: str, row: str, today: str | None
+) -> None:
+    rows = {one.key: one.today for one in judged(tmp_path, mm2=f"{FLOW}{line}\n").rows}
+    assert rows[row] == today
+    assert row.count(".") == 1 or row.partition(".")[2] not in rows
+
+
+def test_a_factor_that_is_left_to_the_brokers_is_no_difference(tmp_path: Path) -> None:
+    rows = judged(tmp_path, mm2=f"{FLOW}replication.factor=-1\n").rows
+    assert not [row for row in rows if row.key == "replication.factor"]
+
+
+def test_options_of_a_classic_mirror_have_their_own_names(tmp_path: Path) -> None:
+    judgement = judged(
+        tmp_path,
+        consumer="bootstrap.servers=a:9092\ngroup.id=m\n",
+        producer="bootstrap.servers=b:9092\ncompression.type=zstd\n",
+    )
+    shown = chosen(judgement.rows, full=False)
+    assert not [row.key for row in shown if "MIRROR_" in row.key or row.key.startswith("--")]
+    assert "--num.streams" in {row.key for row in judgement.rows}
+
+
+def test_of_a_configuration_that_was_not_given_no_default_is_said(tmp_path: Path) -> None:
+    command = "kafka-mirror-maker.sh --consumer.config c.config --producer.config p.config --num.streams {}\n"
+    (script := tmp_path / "mirror.sh").write_text(command.format(1))
+    (judgement,), _ = review([script])
+    assert not wrong(judgement)
+    script.write_text(command.format(4))
+    (judgement,), _ = review([script])
+    assert [f.rule for f in wrong(judgement)] == ["mirror.streams"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FLOW.replace("clusters=a,b", "clusters=${NAMES}"),
+        FLOW.replace("enabled=true", "enabled=${ON}"),
+        FLOW.replace("=a:9092", "=${A}:9092").replace("=b:9092", "=${B}:9092"),
+        FLOW.replace("=a:9092", "=<a-host>:9092").replace("=b:9092", "=<b-host>:9092"),
+        re.sub(r"\b([ab])(?=[.,>\n-])", r"<\1-name>", FLOW),
+    ],
+)
+def test_clusters_and_flows_that_are_named_later_are_not_missed(tmp_path: Path, text: str) -> None:
+    assert not [f for f in wrong(judged(tmp_path, mm2=text)) if f.rule == "mirror.flows"]

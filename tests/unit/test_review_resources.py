@@ -223,3 +223,34 @@ def test_a_resource_of_another_form_ends_no_review(tmp_path: Path, odd: str) -> 
     (file := tmp_path / "m.yaml").write_text(f"kind: KafkaMirrorMaker2\nspec: {{{odd}}}\n")
     (judgement,), _ = review([file])
     assert judgement.where.endswith("KafkaMirrorMaker2")
+
+
+def test_keys_that_connect_reads_of_any_connector_are_known(tmp_path: Path) -> None:
+    of_connect = "topic.creation.default.partitions: -1\n          exactly.once.support: required\n"
+    text = OVERRIDES.replace("replication.factor: 1\n", f"replication.factor: 1\n          {of_connect}")
+    (file := tmp_path / "m.yaml").write_text(text)
+    (judgement,), _ = review([file])
+    assert not [f for f in judgement.findings if "topic.creation" in f.message or "exactly" in f.message]
+
+
+SECRET = """
+image: {repository: confluentinc/cp-kafka-rest, tag: 8.3.1}
+heapOptions: -Xmx512M
+customEnv: {}
+configurationOverrides: %s
+"""
+
+
+def test_a_chart_fills_in_the_login_that_its_values_lack(tmp_path: Path) -> None:
+    (file := tmp_path / "values.yaml").write_text(
+        SECRET % "{client.security.protocol: SASL_SSL, client.sasl.mechanism: PLAIN}"
+    )
+    (judgement,), _ = review([file])
+    assert not [f for f in judgement.findings if f.rule == "review.login"]
+
+
+def test_a_chart_that_overrides_nothing_is_read(tmp_path: Path) -> None:
+    (file := tmp_path / "values.yaml").write_text(SECRET % "")
+    (judgement,), others = review([file])
+    assert (judgement.version, others) == ("8.3.1", [])
+    assert not [f for f in judgement.findings if f.rule == "review.missing"]

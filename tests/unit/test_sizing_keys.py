@@ -125,3 +125,22 @@ def test_keys_of_the_clients_inside_a_proxy_are_checked_under_their_prefixes() -
 )
 def test_many_places_are_named_in_few_words(places: list[str], short: str) -> None:
     assert compact(places) == short
+
+
+@pytest.mark.parametrize(
+    ("component", "key", "fix"),
+    [
+        ("producer", "key.deserializer", "take key.deserializer out: it is a key of consumers"),
+        ("consumer", "key.serializer", "take key.serializer out: it is a key of producers"),
+        ("mm2", "heartbeats.topic.retention.ms", "take heartbeats.topic.retention.ms out"),
+        (
+            "producer",
+            "endpoint.identification.algorithm",
+            "did you mean ssl.endpoint.identification.algorithm?",
+        ),
+        ("producer", "compression.codec", "did you mean compression.type?"),
+        ("producer", "timeout.ms", "take timeout.ms out"),
+    ],
+)
+def test_no_key_of_another_meaning_is_proposed(component: Component, key: str, fix: str) -> None:
+    assert [f.fix for f in check_keys(component, "4.3.1", [key], "x")] == [fix]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kedge.keys.catalogue import defaults, known_keys
+from kedge.keys.catalogue import Component, defaults, known_keys
 from kedge.keys.unread import check_keys
 from kedge.plan.findings import Finding, Subject
 from kedge.services.mirror.flow import Flow
@@ -71,6 +71,10 @@ def unset_values(version: str, source: str, target: str, *, classic: bool) -> di
     return found
 
 
+#: The clients that copy records, each by the end of the flow that it is of.
+_CLIENTS: Final[Mapping[str, Component]] = {"source": "consumer", "target": "producer"}
+
+
 def check_flow_keys(flow: Flow, role: MirrorMaker) -> list[Finding]:
     """Return a warning for each key of a person's own that this version does not read."""
     spec, where = flow.flow, f"mirror_maker_flows.{flow.name}"
@@ -95,6 +99,7 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
     """Find keys of workers and clients that stand for all clusters, and are read of one alone."""
     read = known_keys("mm2", role.version)
     beside = frozenset[str]().union(*(known_keys(component, role.version) for component in BESIDE))
+    of_all = read.union(*(known_keys(c, role.version) for c in BESIDE if c not in _CLIENTS.values()))
     for key, bare in bare_keys(spec).items():
         offsets = f"{spec.source}->{spec.target}.producer."
         if key.startswith(offsets) and key.removeprefix(offsets) in known_keys("producer", role.version):
@@ -112,6 +117,18 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
             what = f"MirrorMaker 2 does not know {key} and ignores it"
             fix = f"write {key.removesuffix(bare)}tasks.max"
             yield Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,)))
+        for end, reader in _CLIENTS.items():
+            begin = f"{spec.source if end == 'source' else spec.target}."
+            place = f"{begin}{reader}.{bare}"
+            if key == f"{begin}{bare}" and bare in known_keys(reader, role.version) - of_all:
+                yield Finding(
+                    "warning",
+                    "keys.unknown",
+                    where,
+                    f"no client of MirrorMaker 2 reads {key}: its {reader} reads {place}",
+                    f"take {key} out: {place} is there" if place in spec.settings else f"write {place}",
+                    Subject(where, (key,)),
+                )
         newer = bare.replace("blacklist", "exclude")
         if newer != bare and bare in read and newer in read:
             what = f"{key} is read up to 3.9 alone: 4.0 ignores it, and excludes nothing by it"

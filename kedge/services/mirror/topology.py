@@ -11,6 +11,8 @@ from kedge.evidence.nearest import nearest
 from kedge.plan.findings import Finding, Subject
 from kedge.plan.inventory.clusters import same_cluster
 
+#: A value that is not known yet.
+LATER: Final = "${later}"
 _IDENTITY: Final = "IdentityReplicationPolicy"
 #: Before .bootstrap.servers, what is a client's or a worker's and no cluster's name.
 _NO_CLUSTER: Final = ("source", "target", "consumer", "producer", "admin", "source.cluster", "target.cluster")
@@ -33,7 +35,7 @@ def check_topology(values: Mapping[str, str]) -> Iterator[Finding]:
     clusters = [name for name in re.split(r"[,\s]+", values.get("clusters", "")) if name]
     yield from _undeclared(values, clusters)
     flows = [(a, b) for a, b in permutations(clusters, 2) if _is(values, f"{a}->{b}.enabled", "true")]
-    if not flows:
+    if not flows and LATER not in [values.get(f"{a}->{b}.enabled") for a, b in permutations(clusters, 2)]:
         some = next(iter(permutations(clusters, 2)), ("SOURCE", "TARGET"))
         keys = [key for key in values if "->" in key] or ["clusters"]
         fix = f"write {'->'.join(some)}.enabled = true"
@@ -54,7 +56,7 @@ def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Findi
             yield _error(f"{key} is not set: MirrorMaker 2 refuses to start", f"write {key}", key,
                          f"{name}.enabled")  # fmt: skip
     one, other = (values.get(key, "") for key in brokers)
-    if one and other and same_cluster(one, other):
+    if one and other and LATER not in (one, other) and same_cluster(one, other):
         what = f"{source} and {target} have a broker in common, so they are one cluster: {name} copies"
         again = "each record over itself" if _identity(values, name) else "its own copies again and again"
         yield _error(f"{what} {again}", "name the brokers of another cluster", brokers[1], brokers[0])
@@ -79,6 +81,10 @@ def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Findi
             yield _error(what, f"take {off} out, for {default}", off)
         if value.startswith("-"):
             yield _warning(f"{off} is {value}: {name} {never}", f"take {off} out, for {default}", off)
+    off, value = _of(values, name, "refresh.topics.enabled")
+    if value == "false":
+        what = f"{off} is false: {name} copies those topics and partitions alone that are there as it starts"
+        yield _warning(what, f"take {off} out", off)
     yield from _offsets(values, name)
     tasks, count = _of(values, name, "tasks.max")
     if not tasks or count == "1":

@@ -70,7 +70,7 @@ def plan_jetty(sheet: Sheet, file: str, load: ProcessTraffic, facts: HostFacts, 
             f"set request.queue.capacity to {_QUEUE_INIT} or more",
             "request.queue.capacity",
         )
-    idle = put(
+    put(
         "idle.timeout.ms",
         "idle",
         max(_IDLE_MS, 2 * poll_ms),
@@ -78,13 +78,6 @@ def plan_jetty(sheet: Sheet, file: str, load: ProcessTraffic, facts: HostFacts, 
         f"a read may wait {poll_ms} ms for records, and its connection is idle meanwhile; {_IDLE_MS}, the "
         "default, at least",
     )
-    if (idle_ms := int_or_none(idle)) is not None and idle_ms <= poll_ms:
-        sheet.error(
-            "jetty.idle",
-            f"idle.timeout.ms is {idle_ms}, and a read may wait {poll_ms} ms: its connection would be closed",
-            f"set idle.timeout.ms above {poll_ms}",
-            "idle.timeout.ms",
-        )
     if load.connections:
         put(
             "server.connection.limit",

@@ -170,7 +170,7 @@ def _check_clients(sheet: Sheet, spec: StreamsApp) -> None:
     own = {key: str(value) for key, value in spec.settings.items()} | guarantee
     given = {key.removeprefix("producer."): value for key, value in unset_values(spec.version, own).items()
              if key.startswith("producer.")}  # fmt: skip
-    forced = {"enable.idempotence": "true"} if once else {}
+    forced = {"enable.idempotence": "true", "transactional.id": "of its threads"} if once else {}
     check_producer(sheet, "the application", "producer.", spec.version, "the application ends as it starts",
                    shared=("",), given=given, forced=forced)  # fmt: skip
     check_consumer(sheet, "the application", "main.consumer.", spec.version, "consumer.", "")
@@ -241,7 +241,7 @@ def _latency(sheet: Sheet, app: App, file: str) -> None:
     basis: Basis = "documented" if interval == _COMMIT_MS else "estimate"
     commit = Choice(interval, because, section, basis)
     planned = sheet.put(file, "commit.interval.ms", "streams.commit", commit)
-    if int_or_zero(planned) > spec.latency_ms:
+    if int_or_zero(planned) > spec.latency_ms and sheet.reader.known("streams_app_latency_ms"):
         wanted = f"{sheet.name('streams_app_latency_ms')} {spec.latency_ms}"
         sheet.warning(
             "streams.latency",
