@@ -43,6 +43,7 @@ from kedge.review.processes import (
 )
 from kedge.review.reading import Value, comes_later
 from kedge.review.unit_limits import check_limits, limit_name, limit_size, memory_limit
+from kedge.services.mirror.keys import holding
 from kedge.services.mirror.topology import check_topology
 from kedge.services.mirror.variables import MirrorFlow
 from kedge.services.planning import make_plan
@@ -425,7 +426,7 @@ def _rows(
     here, there = _settings(planned, process.kind), _settings(documented, process.kind)
     for key in dict.fromkeys([*here, *there]):
         s = here.get(key) or there[key]
-        value = own.get(key)
+        value = own.get(_held(process, key))
         if _LAYOUT.search(s.rule) or s.copied or s.hidden or (process.words and _DEDICATED.match(key)):
             continue
         if key in UNIT and process.limits and not process.limits.of(key):
@@ -487,7 +488,12 @@ def _named(process: RunningProcess, key: str) -> str:
     """Return what the files of a process call a key, or a limit."""
     if key in UNIT:
         return limit_name(process, key)
-    return FileReader().name(_worded(process, key.removeprefix(PRODUCER)))
+    return FileReader().name(_worded(process, _held(process, key).removeprefix(PRODUCER)))
+
+
+def _held(process: RunningProcess, key: str) -> str:
+    """Return the key of a process's file that holds where the plan has ``key``."""
+    return holding(key, process.values, *process.flow) if process.kind == "mm2" else key
 
 
 #: Keys that say something together alone: the first rests on the time that the second gives.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from kedge.plan.settings import MIB, Basis, Choice, Sheet
@@ -10,7 +13,7 @@ from kedge.plan.values import value_of
 from kedge.services.clients.client_checks import check_consumer, check_producer
 from kedge.services.mirror.consumer import put_consumer_profile, put_receive_buffer
 from kedge.services.mirror.flow import ARTICLE, Flow
-from kedge.services.mirror.keys import GIVEN_BY_WORKERS
+from kedge.services.mirror.keys import GIVEN_BY_WORKERS, holding, plan_key
 from kedge.services.mirror.login import plan_login
 from kedge.services.mirror.memory import BASE_MIB, fetched_mib, heap_of
 from kedge.services.mirror.offset_commits import commit_interval
@@ -29,9 +32,17 @@ ADDRESS: Final = "\x01"
 
 def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     """Return the settings and findings of a MirrorMaker 2 process in dedicated mode."""
+    ends = flow.flow.source, flow.flow.target
     own = {f"{flow.flow.target}.producer.{k}": v for k, v in flow.flow.producer_settings.items()}
     own |= {f"{flow.flow.source}.consumer.{k}": v for k, v in flow.flow.consumer_settings.items()}
-    sheet = flow.sheet(own | dict(flow.flow.settings))
+    given = own | dict(flow.flow.settings)
+    # Planned and checked under the plan's own names, and written under those that the person has.
+    names = {name: key for key in given if (name := plan_key(key, *ends)) != key}
+    names = {name: held for name in names if (held := holding(name, given, *ends)) != name}
+    beaten = {name: value for name, value in given.items() if name in names}
+    rest = {key: value for key, value in given.items() if key not in names.values()}
+    own = {key: value for key, value in own.items() if key not in names}
+    sheet = flow.sheet(rest | {name: given[key] for name, key in names.items()})
     for end, client in ((flow.flow.target, "producer"), (flow.flow.source, "consumer")):
         sheet.held |= dict.fromkeys(
             (k for k in own if k.startswith(f"{end}.{client}.")), f"{flow.variable}.{client}_settings"
@@ -42,11 +53,9 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     prefix = f"{flow.flow.source}.consumer."
     put_consumer_profile(sheet, flow, file, prefix)
     sheet.rest_of_own(file, "mirror.own")
-    given = GIVEN_BY_WORKERS
-    check_producer(sheet, sheet.where, f"{flow.flow.target}.producer.", flow.version, given=given)
-    # Connect also takes a connector's own values for its producer.
-    override = f"{flow.flow.source}->{flow.flow.target}.producer.override."
-    check_kept(sheet, f"{flow.flow.target}.producer.", override)
+    of_producer = f"{flow.flow.target}.producer."
+    check_producer(sheet, sheet.where, of_producer, flow.version, given=GIVEN_BY_WORKERS)
+    check_kept(sheet, of_producer)
     check_consumer(sheet, sheet.where, prefix, flow.version)
     environment = flow.sheet(flow.flow.environment, "environment")
     because = "only this target's workers: the other direction is no flow"
@@ -65,7 +74,23 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     mib = heap_of(BASE_MIB + buffer // MIB + fetched)
     codec = value_of(sheet, f"{flow.flow.target}.producer.compression.type")
     put_jvm(environment, flow, mib, because, buffer // MIB, tasks=flow.limits.largest, codec=codec)
+    _name(sheet, names)
+    for key, value in beaten.items():
+        sheet.give(key, str(value))
+    sheet.rest_of_own(file, "mirror.own")
     return together(sheet, environment)
+
+
+def _name(sheet: Sheet, names: Mapping[str, str]) -> None:
+    """Give settings, and what is said of them, the names that a person has for them."""
+    if not names:
+        return
+    listed = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    named = re.compile(rf"(?<![\w.>-])({listed})(?![\w-]|\.\w)")
+    sheet.settings = [replace(s, key=names.get(s.key, s.key)) for s in sheet.settings]
+    sheet.findings = [
+        f.rewritten(lambda text: named.sub(lambda m: names[m[1]], text)) for f in sheet.findings
+    ]
 
 
 def _connect(sheet: Sheet, flow: Flow, file: str) -> None:

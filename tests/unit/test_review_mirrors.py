@@ -1,0 +1,73 @@
+"""What a review says of mirrors: which of a file's keys hold, what is lost, and what is worth changing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kedge.plan.findings import Finding
+from kedge.review.command import review
+from kedge.review.judging import Judgement
+from kedge.services.mirror.keys import holding, plan_key
+
+FLOW = (
+    "clusters=a,b\na.bootstrap.servers=a:9092\nb.bootstrap.servers=b:9092\na->b.enabled=true\ntasks.max=4\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for nothing: each question costs a plan."""
+    monkeypatch.setattr("kedge.review.judging._asks", lambda *_: ())
+
+
+def judged(
+    folder: Path, text: str, name: str = "mm2.properties", workload: tuple[str, ...] = ()
+) -> Judgement:
+    """Return the review of the one process in a file."""
+    (path := folder / name).write_text(text)
+    (judgement,), _ = review([path], workload=workload)
+    return judgement
+
+
+def wrong(judgement: Judgement) -> list[Finding]:
+    return [f for f in judgement.findings if f.severity != "note"]
+
+
+def test_an_override_of_a_flow_holds_and_is_known(tmp_path: Path) -> None:
+    text = f"{FLOW}b.producer.linger.ms=9\na->b.producer.override.linger.ms=100\n"
+    one = judged(tmp_path, text)
+    assert wrong(one) == []
+    (row,) = [row for row in one.rows if row.key.endswith("linger.ms")]
+    assert (row.key, row.today) == ("a->b.producer.override.linger.ms", "100")
+
+
+def test_an_override_that_loses_records_is_one_finding_under_its_own_name(tmp_path: Path) -> None:
+    (found,) = wrong(judged(tmp_path, f"{FLOW}a->b.producer.override.acks=1\n"))
+    assert (found.severity, found.fix) == (
+        "error", "take a->b.producer.override.acks out: MirrorMaker sets all")  # fmt: skip
+
+
+@pytest.mark.parametrize("begin", ["", "b.", "a."])
+def test_an_override_that_is_no_flows_is_ignored(tmp_path: Path, begin: str) -> None:
+    (found,) = wrong(judged(tmp_path, f"{FLOW}{begin}producer.override.compression.type=lz4\n"))
+    assert (found.severity, found.fix) == ("warning", "write a->b.producer.override.compression.type")
+    assert found.message.endswith(f"ignores {begin}producer.override.compression.type")
+
+
+@pytest.mark.parametrize(
+    ("lines", "holds"),
+    [
+        (("a.consumer.max.poll.records=1", "a->b.consumer.max.poll.records=2"), "1"),
+        (("a.consumer.max.poll.records=1", "a->b.source.consumer.max.poll.records=3"), "3"),
+        (("a->b.consumer.max.poll.records=2",), "2"),
+        (("tasks.max=3", "a->b.tasks.max=7"), "7"),
+        (("offset.storage.replication.factor=2", "b.offset.storage.replication.factor=1"), "2"),
+        (("b.offset.storage.replication.factor=1",), "1"),
+    ],
+)
+def test_of_several_keys_the_one_holds_that_mirror_maker_takes(lines: tuple[str, ...], holds: str) -> None:
+    there = dict(line.split("=") for line in lines)
+    (name,) = {plan_key(key, "a", "b") for key in there}
+    assert there[holding(name, there, "a", "b")] == holds
