@@ -28,6 +28,7 @@ from kedge.plan.version_numbers import numbers
 from kedge.review.connecting import check_connections
 from kedge.review.kinds import variable_of
 from kedge.review.processes import (
+    FLOW,
     HOST,
     PRODUCER,
     TITLES,
@@ -56,6 +57,7 @@ _LAYOUT: Final = re.compile(
     r"\.(identity|listeners|cluster|logs?(\..*)?|logging|own|group|flow|offset|member|migration|policy|reporter|ready|state)$"
     r"|^(rest|streams)\.(jmx|metrics|log.*|options|schema_registry)$|^rollout\.|^streams\.standbys$"
 )
+_STAND_IN: Final = re.compile(rf"\b({HOST}|{FLOW})\b", re.IGNORECASE)
 #: Keys of MirrorMaker 2 in dedicated mode, which connectors and their operators leave to Connect.
 _DEDICATED: Final = re.compile(r"dedicated\.mode\.|listeners$|(offset|status|config)\.storage\.")
 #: Findings of keys, whatever their values are.
@@ -435,13 +437,13 @@ def _rows(
         def sized(text: str | None, key: str = key) -> str | None:
             return limit_size(process, text) if text and key == "MemoryMax" else text
 
+        today = shown_value(key, value.text) if value else None
         yield ReviewedKey(
             s.file.rpartition("/")[2],
             _named(process, key),
-            sized(shown_value(key, value.text) if value else None),
+            sized(today),
             value.place if value else "",
-            sized(there[key].value if key in there else None),
-            sized(here[key].value if key in here else None),
+            *(sized(_without_stand_ins(of[key].value, today) if key in of else None) for of in (there, here)),
             s.rule,
             s.because,
             s.basis,
@@ -449,6 +451,28 @@ def _rows(
             tuple(ask.option for ask in asks if set(_pair(_named(process, key))) & set(ask.decides)),
             unset.get(key),
         )
+
+
+def _without_stand_ins(planned: str, today: str | None) -> str:
+    """Return a planned value without the names that stand in for a host, and for what runs on it.
+
+    What a person has instead of such a name is as good.
+    """
+    words = planned.split()
+    if not any(map(_STAND_IN.search, words)):
+        return planned
+    if len(words) == 1:
+        return (
+            re.sub(_STAND_IN, "HOST", planned.replace(f"{FLOW}-{HOST}", "NAME-HOST"))
+            if today is None
+            else today
+        )
+    kept = []
+    for word in words:
+        option = re.split(r"[:=]", word)[0]
+        own = [one for one in (today or "").split() if re.split(r"[:=]", one)[0] == option]
+        kept += own if _STAND_IN.search(word) else [word]
+    return " ".join(kept)
 
 
 def _asks(

@@ -66,14 +66,15 @@ def _short(one: Judgement) -> Iterator[str]:
     rows = chosen(one.rows, full=False)
     said = {(f.where, key) for f in shown for key in (f.subject.keys if f.subject else (None,))}
     # What rests on a number that nobody gave is not advised; a value that is filled in later is not known.
-    # What writes into a folder that a deploy makes would not start elsewhere.
+    # What writes into a folder that a deploy makes would not start elsewhere; Kafka's scripts have the flags
+    # of a collector by themselves.
     worth = [
         row
         for row in rows
         if not row.needs
         and not (row.place and said & {(row.place, row.key), (row.place, None)})
         and not comes_later(row.today or "")
-        and not (row.today is None and "/var/log/" in (row.planned or ""))
+        and not (row.today is None and ("/var/log/" in (row.planned or "") or row.rule.endswith(".gc")))
     ]
     if worth:
         of = f"{min(len(worth), _MOST)} of {len(rows)}, --all shows all" if len(rows) > _MOST else ""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from kedge.plan.findings import Finding
 from kedge.review.command import review
-from kedge.review.judging import Judgement
+from kedge.review.judging import Judgement, judge
+from kedge.review.processes import FLOW as NAME
+from kedge.review.processes import HOST, VERSIONS, ReviewedMachine, RunningProcess
+from kedge.review.reading import Value
 from kedge.services.mirror.keys import holding, plan_key
 
 FLOW = (
@@ -71,3 +75,22 @@ def test_of_several_keys_the_one_holds_that_mirror_maker_takes(lines: tuple[str,
     there = dict(line.split("=") for line in lines)
     (name,) = {plan_key(key, "a", "b") for key in there}
     assert there[holding(name, there, "a", "b")] == holds
+
+
+@pytest.mark.parametrize("kind", list(VERSIONS))
+def test_no_planned_value_is_made_of_a_name_that_stands_in(kind: str) -> None:
+    for version in VERSIONS[kind]:
+        process = RunningProcess(kind, "file", {}, {}, {}, {}, {}, version)
+        for row in judge(process, ReviewedMachine()).rows:
+            for value in (row.planned, row.documented):
+                assert not re.search(rf"\b({HOST}|{NAME})\b", value or "", re.IGNORECASE), row
+
+
+def test_a_name_of_ones_own_is_as_good_as_the_planned_one(tmp_path: Path) -> None:
+    logs = "-Xlog:gc*:file=/var/log/mine/gc.log"
+    own = {"KAFKA_JVM_PERFORMANCE_OPTS": Value(f"-server {logs}", "env")}
+    keys = {"listeners": Value("http://mine:0", "mm2.properties:1")}
+    rows = judge(RunningProcess("mm2", "file", keys, {}, own, {}, {}), ReviewedMachine()).rows
+    planned = {row.key: row.planned or "" for row in rows}
+    assert planned["listeners"] == "http://mine:0"
+    assert logs in planned["KAFKA_JVM_PERFORMANCE_OPTS"].split()
