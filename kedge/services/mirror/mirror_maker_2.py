@@ -11,7 +11,7 @@ from typing import Final
 from kedge.plan.settings import MIB, Basis, Choice, Sheet
 from kedge.plan.values import value_of
 from kedge.services.clients.client_checks import check_consumer, check_producer
-from kedge.services.mirror.consumer import put_consumer_profile, put_receive_buffer
+from kedge.services.mirror.consumer import check_beginning, put_consumer_profile, put_receive_buffer
 from kedge.services.mirror.flow import ARTICLE, Flow
 from kedge.services.mirror.keys import GIVEN_BY_WORKERS, holding, plan_key
 from kedge.services.mirror.login import plan_login
@@ -57,6 +57,7 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     check_producer(sheet, sheet.where, of_producer, flow.version, given=GIVEN_BY_WORKERS)
     check_kept(sheet, of_producer)
     check_consumer(sheet, sheet.where, prefix, flow.version)
+    check_beginning(sheet, prefix)
     environment = flow.sheet(flow.flow.environment, "environment")
     because = "only this target's workers: the other direction is no flow"
     environment.put(
