@@ -94,3 +94,31 @@ def test_a_name_of_ones_own_is_as_good_as_the_planned_one(tmp_path: Path) -> Non
     planned = {row.key: row.planned or "" for row in rows}
     assert planned["listeners"] == "http://mine:0"
     assert logs in planned["KAFKA_JVM_PERFORMANCE_OPTS"].split()
+
+
+@pytest.mark.parametrize("key", ["a.consumer.", "a->b.consumer.", "a->b.source.consumer."])
+def test_a_mirror_that_begins_at_the_end_of_new_partitions_is_found(tmp_path: Path, key: str) -> None:
+    (found,) = wrong(judged(tmp_path, f"{FLOW}{key}auto.offset.reset=latest\n"))
+    assert (found.severity, found.where.rpartition(":")[2]) == ("warning", "6")
+    assert found.fix == f"write {key}auto.offset.reset: earliest"
+
+
+@pytest.mark.parametrize("line", ["acks=1", "retries=0", "max.in.flight.requests.per.connection=6"])
+def test_a_producer_that_does_not_start_is_not_said_to_lose_records(tmp_path: Path, line: str) -> None:
+    text = f"{FLOW}b.producer.{line}\nb.producer.enable.idempotence=true\n"
+    (found,) = wrong(judged(tmp_path, text))
+    assert "refuses to start" in found.message
+
+
+def test_an_application_that_does_not_start_is_not_said_to_lose_records(tmp_path: Path) -> None:
+    begin = "application.id=a\nbootstrap.servers=k:9092\nstate.dir=/d\n"
+    text = f"{begin}producer.acks=1\nproducer.enable.idempotence=true\n"
+    (found,) = wrong(judged(tmp_path, text, "streams.properties"))
+    assert found.rule == "clients.idempotence"
+
+
+def test_a_number_of_tasks_of_one_flow_is_held_against_the_planned_one(tmp_path: Path) -> None:
+    one = judged(
+        tmp_path, FLOW.replace("tasks.max", "a->b.tasks.max"), workload=("largest_topic_partitions=48",)
+    )
+    assert [(row.today, row.planned) for row in one.rows if row.key.endswith("tasks.max")] == [("4", "48")]
