@@ -429,7 +429,9 @@ def _rows(
     for key in dict.fromkeys([*here, *there]):
         s = here.get(key) or there[key]
         value = own.get(_held(process, key))
-        if _LAYOUT.search(s.rule) or s.copied or s.hidden or (process.words and _DEDICATED.match(key)):
+        if _LAYOUT.search(s.rule) or s.copied or s.hidden:
+            continue
+        if process.words and value is None and _DEDICATED.match(key):
             continue
         if key in UNIT and process.limits and not process.limits.of(key):
             continue
@@ -443,7 +445,8 @@ def _rows(
             _named(process, key),
             sized(today),
             value.place if value else "",
-            *(sized(_without_stand_ins(of[key].value, today) if key in of else None) for of in (there, here)),
+            sized(_without_stand_ins(there[key].value, today) if key in there else None),
+            sized(_without_stand_ins(here[key].value, today) if key in here else None),
             s.rule,
             s.because,
             s.basis,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -122,3 +123,103 @@ def test_a_number_of_tasks_of_one_flow_is_held_against_the_planned_one(tmp_path:
         tmp_path, FLOW.replace("tasks.max", "a->b.tasks.max"), workload=("largest_topic_partitions=48",)
     )
     assert [(row.today, row.planned) for row in one.rows if row.key.endswith("tasks.max")] == [("4", "48")]
+
+
+@pytest.mark.parametrize(
+    ("key", "loses"),
+    [
+        ("replication.factor", "loses mirrored records"),
+        ("a->b.replication.factor", "loses mirrored records"),
+        ("offset-syncs.topic.replication.factor", "of a loses"),
+        ("offset.storage.replication.factor", "of b loses the positions of the flow"),
+        ("b.config.storage.replication.factor", "of b loses"),
+    ],
+)
+def test_one_copy_alone_is_warned_of_with_what_it_loses(tmp_path: Path, key: str, loses: str) -> None:
+    (found,) = wrong(judged(tmp_path, f"{FLOW}{key}=1\n"))
+    assert (found.severity, found.fix) == ("warning", f"set {key} to 3")
+    assert found.message.startswith(f"{key} is 1, one copy: losing a broker")
+    assert loses in found.message
+
+
+def test_one_copy_of_what_an_application_keeps_is_warned_of(tmp_path: Path) -> None:
+    text = "application.id=a\nbootstrap.servers=k:9092\nstate.dir=/d\nreplication.factor=1\n"
+    (found,) = wrong(judged(tmp_path, text, "streams.properties"))
+    assert (found.severity, found.where.rpartition(":")[2]) == ("warning", "4")
+    assert "broker loses state" in found.message
+
+
+_RESOURCE = """kind: KafkaMirrorMaker2
+metadata: {name: m}
+spec:
+  version: 4.1.0
+  connectCluster: CONNECT
+  clusters:
+    - {alias: a, bootstrapServers: "a:9092"}
+    - alias: b
+      bootstrapServers: b:9092
+      config:
+        config.storage.replication.factor: FACTOR
+  mirrors:
+    - sourceCluster: a
+      targetCluster: b
+      sourceConnector:
+        tasksMax: 4
+        config: {SOURCE}
+      checkpointConnector:
+        config: {CHECKPOINT}
+      topicsPattern: ".*"
+"""
+
+
+def resource(connect: str = "b", factor: str = "3", source: str = "", checkpoint: str = "") -> str:
+    """Return a resource of Strimzi's operator."""
+    made = _RESOURCE.replace("CONNECT", connect).replace("FACTOR", factor)
+    return made.replace("SOURCE", source).replace("CHECKPOINT", checkpoint)
+
+
+_SEPARATOR = "replication.policy.separator: ''"
+_IDENTITY = "replication.policy.class: o.IdentityReplicationPolicy"
+
+
+@pytest.mark.parametrize(
+    ("given", "severity", "line", "fix"),
+    [
+        ({}, None, "", ""),
+        ({"connect": "a"}, "error", "5", "write connectCluster: b"),
+        ({"factor": "1"}, "warning", "11", "set b.config.storage.replication.factor to 3"),
+        ({"checkpoint": _SEPARATOR}, "warning", "19",
+         "write the same replication.policy.separator for each connector of the flow"),
+        ({"source": _SEPARATOR, "checkpoint": _SEPARATOR}, None, "", ""),
+        ({"source": _IDENTITY}, "warning", "17",
+         "write the same replication.policy.class for each connector of the flow"),
+        ({"source": "replication.policy.separator: ."}, None, "", ""),
+    ],
+)  # fmt: skip
+def test_what_a_resource_says_of_its_clusters_and_connectors_together_is_judged(
+    tmp_path: Path, given: dict[str, str], severity: str | None, line: str, fix: str
+) -> None:
+    found = wrong(judged(tmp_path, resource(**given), "m.yaml"))
+    assert [(f.severity, f.where.rpartition(":")[2], f.fix) for f in found] == (
+        [(severity, line, fix)] if severity else []
+    )
+
+
+def test_connectors_of_a_flow_that_name_copies_differently_are_found(tmp_path: Path) -> None:
+    connectors = [
+        {"connector.class": f"org.apache.kafka.connect.mirror.Mirror{part}Connector", "tasks.max": "4",
+         "source.cluster.alias": "a", "target.cluster.alias": "b", "source.cluster.bootstrap.servers": "a:9092",
+         "target.cluster.bootstrap.servers": "b:9092", **more}
+        for part, more in (("Source", {}), ("Checkpoint", {"replication.policy.separator": "_"}))
+    ]  # fmt: skip
+    text = json.dumps({str(number): {"config": one} for number, one in enumerate(connectors)})
+    (found,) = wrong(judged(tmp_path, text, "connectors.json"))
+    assert "is _ for MirrorCheckpointConnector and . for MirrorSourceConnector" in found.message
+
+
+def test_a_resource_is_spoken_of_by_its_own_fields(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = judged(tmp_path, resource(), "m.yaml")
+    assert one.version_why.startswith("its spec.version is 4.1.0")
+    assert not [row.key for row in one.rows if row.key.startswith("KAFKA_")]

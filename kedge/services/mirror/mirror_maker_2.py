@@ -126,16 +126,28 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
         put(
             f"{kind}.storage.topic", "group", topic, "the workers' own topic, apart from those of other flows"
         )
-    for key, copies, where in (
-        ("replication.factor", limits.target_copies, there),
-        ("checkpoints.topic.replication.factor", limits.target_copies, there),
-        ("heartbeats.topic.replication.factor", limits.target_copies, there),
-        ("offset-syncs.topic.replication.factor", limits.source_copies, here),
-        ("offset.storage.replication.factor", limits.target_copies, there),
-        ("status.storage.replication.factor", limits.target_copies, there),
-        ("config.storage.replication.factor", limits.target_copies, there),
+    of_target, of_source = (limits.target_copies, there), (limits.source_copies, here)
+    for key, (copies, where), held in (
+        ("replication.factor", of_target, "mirrored records"),
+        ("checkpoints.topic.replication.factor", of_target, "the translated offsets of groups"),
+        ("heartbeats.topic.replication.factor", of_target, "the heartbeats"),
+        (
+            "offset-syncs.topic.replication.factor",
+            of_source,
+            "that by which offsets of groups are translated",
+        ),
+        ("offset.storage.replication.factor", of_target, "the positions of the flow"),
+        ("status.storage.replication.factor", of_target, "the states of its tasks"),
+        ("config.storage.replication.factor", of_target, "the configuration of its tasks"),
     ):
         put(key, "replication", copies, f"what the brokers of cluster {where} can hold, 3 at most")
+        if value_of(sheet, key) == "1" and copies > 1:
+            sheet.warning(
+                "mirror.replication",
+                f"{key}{sheet.of(sheet.where)} is 1, one copy: losing a broker of {where} loses {held}",
+                f"set {key} to {copies}",
+                key,
+            )
     policy = (
         "IdentityReplicationPolicy" if spec.replication_policy == "identity" else "DefaultReplicationPolicy"
     )
