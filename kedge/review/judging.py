@@ -452,7 +452,7 @@ def _rows(
             s.basis,
             s.source,
             tuple(ask.option for ask in asks if set(_pair(_named(process, key))) & set(ask.decides)),
-            unset.get(key),
+            unset.get(key, unset.get(f"{process.flow[1]}.{key}")),
         )
 
 
@@ -559,6 +559,11 @@ _NOT_ASKED: Final = re.compile(
     r"|^(heap_mib|memory_mib|rocksdb_mib|threads|standbys|processes|restore_.*|gate_.*|.*_seconds|direction)$"
     r"|^(concurrent_requests|full_reads|replication_policy|exactly_once|group_protocol|target_partitions)$"
 )
+
+
+def numbers_of(model: type[Strict]) -> list[str]:
+    """Return the numbers that a person may say of a workload."""
+    return [name for name in model.model_fields if not _NOT_ASKED.search(name)]
 
 
 @cache

@@ -13,8 +13,11 @@ from kedge.review.command import review
 from kedge.review.judging import Judgement, judge
 from kedge.review.processes import FLOW as NAME
 from kedge.review.processes import HOST, VERSIONS, ReviewedMachine, RunningProcess
-from kedge.review.reading import Value
+from kedge.review.reading import ReviewError, Value
+from kedge.review.showing import chosen
 from kedge.services.mirror.keys import holding, plan_key
+from kedge.services.planning import make_plan
+from tests.planned import streams
 
 FLOW = (
     "clusters=a,b\na.bootstrap.servers=a:9092\nb.bootstrap.servers=b:9092\na->b.enabled=true\ntasks.max=4\n"
@@ -223,3 +226,33 @@ def test_a_resource_is_spoken_of_by_its_own_fields(
     one = judged(tmp_path, resource(), "m.yaml")
     assert one.version_why.startswith("its spec.version is 4.1.0")
     assert not [row.key for row in one.rows if row.key.startswith("KAFKA_")]
+
+
+def test_what_makes_a_long_link_faster_comes_before_where_workers_listen(tmp_path: Path) -> None:
+    one = judged(tmp_path, FLOW, workload=("round_trip_ms=80", "largest_topic_partitions=48"))
+    keys = [row.key for row in chosen(one.rows, full=False)]
+    assert "status.storage.replication.factor" not in keys  # as many as by default
+    assert keys.index("a.consumer.receive.buffer.bytes") < keys.index("listeners")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("rtt", "round_trip_ms"), ("round_trip", "did you mean round_trip_ms?")]
+)
+def test_a_number_of_another_name_is_answered_with_those_that_there_are(
+    tmp_path: Path, name: str, says: str
+) -> None:
+    with pytest.raises(ReviewError) as error:
+        judged(tmp_path, FLOW, workload=(f"{name}=80",))
+    assert says in str(error.value)
+    assert "kafka_rest_workload" not in str(error.value)
+    assert ("mirror_maker_flows" in str(error.value)) is (name == "rtt")
+
+
+def test_each_time_of_a_restore_says_what_is_restored() -> None:
+    stores = [{"name": "s", "kind": "key_value", "partitions": 8, "keys": 10**8, "record_bytes": 100}]
+    plan = make_plan(streams(2, stores=stores))
+    said = [f.message for f in plan.findings if "restores its" in f.message]
+    said += [s.because for of in plan.services.values() for one in of["streams_app"] for s in one.settings
+             if s.key == "num.standby.replicas"]  # fmt: skip
+    assert any("while a host is away" in one for one in said)
+    assert any("one of 2 instances" in one for one in said)
