@@ -222,7 +222,7 @@ def _app_findings(
         sheet.warning(
             "streams.ready",
             f"with all hosts there, one of {instances} instances restores its stores in about {takes:.0f} s, "
-            f"and streams_app_ready_seconds is {spec.ready_seconds}: one that lost its disk would be given up",
+            f"and streams_app_ready_seconds is {spec.ready_seconds}: one without its disk would be given up",
             f"set it to {math.ceil(2 * takes)}",
             variable="streams_app_ready_seconds",
         )
