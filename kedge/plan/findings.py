@@ -101,6 +101,21 @@ class Finding:
         return f"{self.where}: {self.message}.{fix}"
 
 
+#: Rules of what a producer loses or reorders.
+_AT_WORK: Final = frozenset(
+    {"clients.acks", "mirror.producer.acks", "mirror.producer.order", "mirror.producer.retries",
+     "rest.clients.acks", "streams.acks"}
+)  # fmt: skip
+
+
+def of_what_starts(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings without those of records that a producer loses which refuses to start."""
+    found = list(findings)
+    refusing = [f.subject for f in found if (f.severity, f.rule) == ("error", "clients.idempotence")]
+    refused = {of.name for of in refusing if of and of.keys}
+    return [f for f in found if not (f.rule in _AT_WORK and f.subject and f.subject.name in refused)]
+
+
 def together(findings: Iterable[Finding]) -> list[Finding]:
     """Say once what holds in many places, and name the places."""
     alike: dict[tuple[Severity, str, str, str], list[Finding]] = {}

@@ -24,6 +24,7 @@ CHANGED: Final[Mapping[str, str]] = {
     "clients.transactions": "0.2.0",
     "java.flags": "0.2.0",
     "mirror.flows": "0.2.0",
+    "mirror.replication": "0.2.0",
     "mirror.producer.retries": "0.2.0",
     "mirror.round_trip": "0.2.0",
     "rest.consumer.pause": "0.2.0",

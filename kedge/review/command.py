@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,7 +19,7 @@ from kedge.plan.findings import Finding, Severity
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.secrets import Known
 from kedge.plan.variables import Strict, read_model
-from kedge.review.judging import Judgement, judge, model_of, without_secrets_of
+from kedge.review.judging import Judgement, judge, model_of, numbers_of, without_secrets_of
 from kedge.review.kinds import parts_of
 from kedge.review.neighbours import judge_balancer, judge_kernel
 from kedge.review.processes import (
@@ -32,6 +32,9 @@ from kedge.review.processes import (
 )
 from kedge.review.reading import ReviewError
 from kedge.review.showing import markdown, text
+from kedge.services.mirror.variables import MirrorFlow
+from kedge.services.rest.variables import RestWorkload
+from kedge.services.streams.variables import StreamsApp
 
 T = TypeVar("T")
 
@@ -182,7 +185,7 @@ def _workload(given: Sequence[str], models: Sequence[type[Strict]]) -> dict[str,
             near = nearest(name, known)
             raise ReviewError(
                 f"--workload {name}: nothing that is reviewed has it; "
-                + (f"did you mean {near}?" if near else "see docs/reference.md, kafka_rest_workload")
+                + (f"did you mean {near}?" if near else _numbers_of(models))
             )
         said[name] = _value(value)
     for model in models:
@@ -195,6 +198,22 @@ def _workload(given: Sequence[str], models: Sequence[type[Strict]]) -> dict[str,
                 what = finding.message.removeprefix(option).lstrip()
                 raise ReviewError(f"{option} {what}; {finding.fix}")
     return said
+
+
+#: The variables of an inventory that hold the numbers of a workload.
+_VARIABLES: Final[Mapping[type[Strict], str]] = {
+    MirrorFlow: "mirror_maker_flows",
+    RestWorkload: "kafka_rest_workload",
+    StreamsApp: "streams_app_",
+}
+
+
+def _numbers_of(models: Sequence[type[Strict]]) -> str:
+    """Say which numbers there are of a workload of what is reviewed, and where they are described."""
+    names = list(dict.fromkeys(name for model in models for name in numbers_of(model)))
+    said = " and ".join(_VARIABLES[model] for model in models)
+    return f"give one of {', '.join(names)}; docs/reference.md describes them under {said}" if names else (
+        "name a file of a process")  # fmt: skip
 
 
 def _value(text: str) -> int | float | str:

@@ -28,6 +28,7 @@ from kedge.plan.version_numbers import numbers
 from kedge.review.connecting import check_connections, check_ports
 from kedge.review.kinds import meant_for_image, variable_of
 from kedge.review.processes import (
+    FLOW,
     HOST,
     PRODUCER,
     TITLES,
@@ -45,6 +46,7 @@ from kedge.review.processes import (
 )
 from kedge.review.reading import Value, comes_later
 from kedge.review.unit_limits import check_limits, limit_name, limit_size, memory_limit
+from kedge.services.mirror.keys import holding
 from kedge.services.mirror.topology import LATER, check_topology
 from kedge.services.mirror.variables import MirrorFlow
 from kedge.services.planning import make_plan
@@ -57,6 +59,7 @@ _LAYOUT: Final = re.compile(
     r"\.(identity|listeners|cluster|logs?(\..*)?|logging|own|group|flow|offset|member|migration|policy|reporter|ready|state)$"
     r"|^(rest|streams)\.(jmx|metrics|log.*|options|schema_registry)$|^rollout\.|^streams\.standbys$"
 )
+_STAND_IN: Final = re.compile(rf"\b({HOST}|{FLOW})\b", re.IGNORECASE)
 #: Keys of MirrorMaker 2 in dedicated mode, which connectors and their operators leave to Connect.
 _DEDICATED: Final = re.compile(r"dedicated\.mode\.|listeners$|(offset|status|config)\.storage\.")
 #: Findings of keys, whatever their values are.
@@ -471,11 +474,12 @@ def _rows(
     here, there = _settings(planned, process.kind), _settings(documented, process.kind)
     for key in dict.fromkeys([*here, *there]):
         s = here.get(key) or there[key]
-        at = _place_of(process, key, own)
-        value = own.get(at)
+        value = own.get(_held(process, key))
         if value and key.endswith("replication.factor") and value.text.strip() == _OF_BROKERS:
             continue
-        if _LAYOUT.search(s.rule) or s.copied or s.hidden or (process.words and _DEDICATED.match(key)):
+        if _LAYOUT.search(s.rule) or s.copied or s.hidden:
+            continue
+        if process.words and value is None and _DEDICATED.match(key):
             continue
         if key in UNIT and process.limits and not process.limits.of(key):
             continue
@@ -483,35 +487,47 @@ def _rows(
         def sized(text: str | None, key: str = key) -> str | None:
             return limit_size(process, text) if text and key == "MemoryMax" else text
 
+        today = shown_value(key, value.text) if value else None
         yield ReviewedKey(
             s.file.rpartition("/")[2],
-            _named(process, at),
-            sized(shown_value(key, value.text) if value else None),
+            _named(process, key),
+            sized(today),
             value.place if value else "",
-            sized(there[key].value if key in there else None),
-            sized(here[key].value if key in here else None),
+            sized(_without_stand_ins(there[key].value, today) if key in there else None),
+            sized(_without_stand_ins(here[key].value, today) if key in here else None),
             s.rule,
             s.because,
             s.basis,
             s.source,
             tuple(ask.option for ask in asks if set(_pair(_named(process, key))) & set(ask.decides)),
-            unset.get(key),
+            unset.get(key, unset.get(f"{process.flow[1]}.{key}")),
         )
 
 
 #: A number of replicas that leaves it to the brokers.
 _OF_BROKERS: Final = "-1"
-#: Keys of workers that MirrorMaker 2 reads for their cluster as well, unless they are set for all.
-_OF_WORKERS: Final = re.compile(r"(offset|status|config)\.storage\.")
 
 
-def _place_of(process: RunningProcess, key: str, own: Mapping[str, Value]) -> str:
-    """Return the key that sets one: that of its flow or cluster, where MirrorMaker 2 reads it there."""
-    if process.kind != "mm2":
-        return key
-    source, target = process.flow
-    places = [f"{source}->{target}.{key}", key, *([f"{target}.{key}"] if _OF_WORKERS.match(key) else [])]
-    return next((place for place in places if place in own), key)
+def _without_stand_ins(planned: str, today: str | None) -> str:
+    """Return a planned value without the names that stand in for a host, and for what runs on it.
+
+    What a person has instead of such a name is as good.
+    """
+    words = planned.split()
+    if not any(map(_STAND_IN.search, words)):
+        return planned
+    if len(words) == 1:
+        return (
+            re.sub(_STAND_IN, "HOST", planned.replace(f"{FLOW}-{HOST}", "NAME-HOST"))
+            if today is None
+            else today
+        )
+    kept = []
+    for word in words:
+        option = re.split(r"[:=]", word)[0]
+        own = [one for one in (today or "").split() if re.split(r"[:=]", one)[0] == option]
+        kept += own if _STAND_IN.search(word) else [word]
+    return " ".join(kept)
 
 
 def _asks(
@@ -551,7 +567,12 @@ def _named(process: RunningProcess, key: str) -> str:
     """Return what the files of a process call a key, or a limit."""
     if key in UNIT:
         return limit_name(process, key)
-    return FileReader().name(_worded(process, key.removeprefix(PRODUCER)))
+    return FileReader().name(_worded(process, _held(process, key).removeprefix(PRODUCER)))
+
+
+def _held(process: RunningProcess, key: str) -> str:
+    """Return the key of a process's file that holds where the plan has ``key``."""
+    return holding(key, process.values, *process.flow) if process.kind == "mm2" else key
 
 
 #: Keys that say something together alone: the first rests on the time that the second gives.
@@ -590,6 +611,11 @@ _NOT_ASKED: Final = re.compile(
     r"|^(heap_mib|memory_mib|rocksdb_mib|threads|standbys|processes|restore_.*|gate_.*|.*_seconds|direction)$"
     r"|^(concurrent_requests|full_reads|replication_policy|exactly_once|group_protocol|target_partitions)$"
 )
+
+
+def numbers_of(model: type[Strict]) -> list[str]:
+    """Return the numbers that a person may say of a workload."""
+    return [name for name in model.model_fields if not _NOT_ASKED.search(name)]
 
 
 @cache

@@ -188,7 +188,9 @@ def _of_resource(one: Resource) -> FileFindings:
     part = FileFindings(kind, one.where, one.values, flags, one.limits, version=version[1] if version else "")
     # A connector runs in a worker, whose limits are another file's.
     limits = None if one.part else LimitNames(compose=False)
-    return replace(part, words=one.words, connector=one.part, ends=one.ends, limits=limits)
+    return replace(
+        part, words=one.words, connector=one.part, ends=one.ends, limits=limits, findings=one.findings
+    )
 
 
 def _of_maps(documents: list[Any], name: str) -> Iterator[FileFindings]:

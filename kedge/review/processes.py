@@ -19,7 +19,7 @@ from kedge.plan.version_numbers import numbers
 from kedge.review.containers import LimitNames
 from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings, handed_on, variable_of
 from kedge.review.reading import ReviewError, Value, comes_later, settled
-from kedge.review.resources import connector_of
+from kedge.review.resources import connector_of, differing_names
 from kedge.services.mirror.keys import unset_values as unset_mirror
 from kedge.services.mirror.variables import BESIDE as BESIDE_MIRRORS
 from kedge.services.mirror.variables import MirrorFlow
@@ -213,6 +213,8 @@ def _joined(
                 what = f"Mirror{part.connector}Connector does not read {bare}, and Mirror{only}Connector does"
                 findings.append(Finding("warning", "keys.unknown", value.place, what,
                                         f"write {bare} for Mirror{only}Connector"))  # fmt: skip
+    own = {p.connector: {k.removeprefix(begin): v for k, v in p.values.items()} for p in members}
+    findings += differing_names(own)
     of_worker = worker.values if worker else {}
     theirs = {f"{ends[1]}.{k}": v for k, v in of_worker.items() if k.startswith("producer.")}
     for bare in ("key.converter", "value.converter"):
@@ -454,7 +456,9 @@ def versions_of(process: RunningProcess) -> tuple[str, str]:
     """Return the version that the process is planned as, and why that one."""
     known = VERSIONS[process.kind]
     said = numbers(process.version)
-    says = f"its image or its jars say {process.version}"
+    # Of MirrorMaker 2 with other words for its keys, a resource says it.
+    of_resource = process.kind == "mm2" and process.words
+    says = f"its {'spec.version is' if of_resource else 'image or its jars say'} {process.version}"
     if any(said) and process.kind in SIGNS and DISTRIBUTIONS[process.kind].versions.have(process.version):
         return process.version, says
     if any(said):

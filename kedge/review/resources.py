@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kedge.plan.findings import Finding
 from kedge.review.containers import ELSEWHERE, limits_of, text_of_value
 from kedge.review.reading import Value
 
@@ -50,6 +51,7 @@ class Resource:
         words: its own names for keys, by what keys begin with.
         part: of a connector, which of the three it is.
         ends: of a connector, the aliases of its source and its target.
+        findings: what reading it has shown already.
     """
 
     kind: str
@@ -61,6 +63,7 @@ class Resource:
     words: tuple[tuple[str, str], ...] = ()
     part: str = ""
     ends: tuple[str, str] = ("", "")
+    findings: tuple[Finding, ...] = ()
 
 
 def resources(documents: list[Any], name: str) -> Iterator[Resource]:
@@ -170,11 +173,22 @@ def _mirror(spec: Mapping[str, Any], name: str, where: str) -> Resource:
         values |= _login(one, f"{alias}.", name, where)
         values |= _values(_map(one, "config"), name, where, f"{alias}.")
     words: list[tuple[str, str]] = []
+    findings: list[Finding] = []
     for mirror in mirrors:
         source = str(mirror.get("sourceCluster") or _map(mirror, "source").get("alias"))
         to = str(mirror.get("targetCluster") or target.get("alias"))
         flow = f"{source}->{to}"
         values[f"{flow}.enabled"] = Value("true", where)
+        for key in (one for one in spec if one == "connectCluster" and str(spec[one]) != to):
+            what = f"connectCluster is {spec[key]}, and the target of {flow} is {to}: Strimzi refuses it"
+            findings.append(
+                Finding(
+                    "error", "mirror.flows", _place(key, name, where), what, f"write connectCluster: {to}"
+                )
+            )
+        there = [part for part in ("source", "checkpoint", "heartbeat") if f"{part}Connector" in mirror]
+        ofs = {part: _map(_map(mirror, f"{part}Connector"), "config") for part in there}
+        findings += differing_names({p.title(): _values(of, name, where) for p, of in ofs.items()})
         values |= _named(mirror, {own: f"{flow}.{key}" for own, key in _OF_MIRROR.items()}, name, where)
         for part in ("heartbeat", "checkpoint", "source"):
             of = _map(mirror, f"{part}Connector")
@@ -187,14 +201,53 @@ def _mirror(spec: Mapping[str, Any], name: str, where: str) -> Resource:
             if part == "source":
                 values |= _named(of, {"tasksMax": f"{flow}.tasks.max"}, name, where)
         words += [(f"{flow}.{key}", own) for own, key in {**_OF_MIRROR, "tasksMax": "tasks.max"}.items()]
-        ofs = _map(_map(mirror, "sourceConnector"), "config")
         # A cluster's own keys keep their names where the connector overrides none.
         words += (
-            _words(source, to) if any(str(key).startswith(_OVERRIDES) for key in ofs) else [(f"{flow}.", "")]
+            _words(source, to)
+            if any(str(key).startswith(_OVERRIDES) for key in ofs.get("source", ()))
+            else [(f"{flow}.", "")]
         )
     image = f":{spec['version']}" if "version" in spec else ""
-    words.append(("tasks.max", "tasksMax"))
-    return Resource("mm2", where, values, _flags(spec), limits_of(spec, where), image, tuple(words))
+    words += [
+        ("tasks.max", "tasksMax"),
+        ("KAFKA_HEAP_OPTS", "jvmOptions"),
+        ("KAFKA_JVM_PERFORMANCE_OPTS", "jvmOptions.-XX"),
+    ]
+    return Resource(
+        "mm2",
+        where,
+        values,
+        _flags(spec),
+        limits_of(spec, where),
+        image,
+        tuple(words),
+        findings=tuple(findings),
+    )
+
+
+#: By which connectors name the copies of topics, with the defaults.
+_NAMES: Final = {
+    "replication.policy.class": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
+    "replication.policy.separator": ".",
+}
+
+
+def differing_names(connectors: Mapping[str, Mapping[str, Value]]) -> Iterator[Finding]:
+    """Yield what the connectors of one flow name the copies of topics by differently."""
+    for key, default in _NAMES.items():
+        said = {part: values[key].text if key in values else default for part, values in connectors.items()}
+        part = next((one for one, text in said.items() if text != said.get("Source", text)), None)
+        if part is None:
+            continue
+        of, source = ((said[one].rpartition(".")[2] or said[one] or "empty") for one in (part, "Source"))
+        yield Finding(
+            "warning",
+            "mirror.flows",
+            (connectors[part].get(key) or connectors["Source"][key]).place,
+            f"{key} is {of} for Mirror{part}Connector and {source} for MirrorSourceConnector: the first "
+            "looks for copies under names that the second does not give them",
+            f"write the same {key} for each connector of the flow",
+        )
 
 
 def _login(node: Mapping[str, Any], begin: str, name: str, where: str) -> dict[str, Value]:

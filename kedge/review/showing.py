@@ -22,6 +22,9 @@ _NOTHING: Final = "no fault was found in what was looked at"
 #: What a difference is worth, the first most: what was measured, what is written down, what is a judgement.
 _WORTH: Final[tuple[Basis, ...]] = ("measured", "documented", "derived", "estimate", "yours")
 
+#: Rules of what bounds a process, or lets it be reached: they change nothing of what it sustains.
+_BOUNDS: Final = re.compile(r"\.(files|memory|replication|rest|threads)$")
+
 
 def text(judgements: Sequence[Judgement], others: Sequence[str], *, full: bool = False) -> str:
     """Return the review for a terminal: what is wrong, and what is most worth changing.
@@ -71,14 +74,15 @@ def _short(one: Judgement) -> Iterator[str]:
     rows = chosen(one.rows, full=False)
     said = {(f.where, key) for f in shown for key in (f.subject.keys if f.subject else (None,))}
     # What rests on a number that nobody gave is not advised; a value that is filled in later is not known.
-    # What writes into a folder that a deploy makes would not start elsewhere.
+    # What writes into a folder that a deploy makes would not start elsewhere; Kafka's scripts have the flags
+    # of a collector by themselves.
     worth = [
         row
         for row in rows
         if not row.needs
         and not (row.place and said & {(row.place, row.key), (row.place, None)})
         and not comes_later(row.today or "")
-        and not (row.today is None and "/var/log/" in (row.planned or ""))
+        and not (row.today is None and ("/var/log/" in (row.planned or "") or row.rule.endswith(".gc")))
     ]
     if worth:
         of = f"{min(len(worth), _MOST)} of {len(rows)}, --all shows all" if len(rows) > _MOST else ""
@@ -171,7 +175,10 @@ def chosen(rows: Sequence[ReviewedKey], *, full: bool) -> list[ReviewedKey]:
     wanted = [row for row in rows if full or not (_same(row) or _default(row))]
     # Where nothing is set, the question is asked once, with all that it decides.
     wanted = [row for row in wanted if not row.needs or row.today is not None]
-    return sorted(wanted, key=lambda row: (row.today is None, _WORTH.index(row.basis)))
+    return sorted(
+        wanted,
+        key=lambda row: (row.today is None, bool(_BOUNDS.search(row.rule)), _WORTH.index(row.basis)),
+    )
 
 
 def _same(row: ReviewedKey) -> bool:
@@ -183,7 +190,9 @@ def _default(row: ReviewedKey) -> bool:
     """Tell whether nothing is set today and the plan writes down what holds anyway."""
     if row.today is not None:
         return False
-    return (row.planned is not None and row.planned == row.default) or (
+    if row.default is not None:
+        return row.planned == row.default
+    return (
         row.planned == row.documented
         and row.basis in ("documented", "measured")
         and "default" in row.because

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
+from kedge.plan.findings import of_what_starts
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.archives import check_archives
 from kedge.plan.inventory.checks import check_inventory, check_numbers
@@ -76,7 +77,7 @@ def make_plan(
         Part(findings=tuple(check_ports(inventory, planned, services))),
     ]
     plan = merge([*parts, *of_hosts])
-    plan = replace(plan, findings=tuple(map(recommended.as_written, plan.findings)))
+    plan = replace(plan, findings=tuple(map(recommended.as_written, of_what_starts(plan.findings))))
     return hide(plan, inventory, services)
 
 

@@ -199,7 +199,7 @@ spec:
       sourceConnector:
         tasksMax: 4
         config:
-          replication.factor: 1
+          replication.factor: 2
           producer.override.linger.ms: 100
           producer.override.batch.sise: 1
           source.consumer.max.poll.recods: 5
@@ -214,7 +214,7 @@ def test_what_a_connector_has_for_its_producer_and_topics_is_read_under_its_own_
     # With Kafka's own aliases, the beginning of one name is another one.
     assert not [said for said in wrong.values() if "source.cluster" in said]
     today = {row.key: (row.today, row.place) for row in judgement.rows}
-    assert today["replication.factor"] == ("1", f"{file}:16")
+    assert today["replication.factor"] == ("2", f"{file}:16")
     assert today["producer.override.linger.ms"][0] == "100"
 
 

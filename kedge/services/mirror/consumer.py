@@ -28,6 +28,24 @@ def put_consumer_profile(sheet: Sheet, flow: Flow, file: str, prefix: str) -> No
     put_profile(sheet, file, prefix, "consumer", flow.flow.profile, flow.version, SET_BY_MIRRORS)
 
 
+def check_beginning(sheet: Sheet, prefix: str) -> None:
+    """Warn of a mirror that begins at the end of partitions; ``prefix`` is that of its consumer's keys.
+
+    MirrorMaker 2 leaves a partition of which no offset is stored to its consumer (MirrorSourceTask).
+    """
+    key = f"{prefix}auto.offset.reset"
+    if value_of(sheet, key) == "latest":
+        by = "" if any(s.key == key and s.by == "person" for s in sheet.settings) else " by default"
+        sheet.warning(
+            "mirror.consumer.offset",
+            f"{key}{sheet.of(sheet.where)} is latest{by}: records of a partition without a "
+            f"{'stored' if prefix else 'committed'} offset are skipped, those written before the first start "
+            "and those of new topics and partitions",
+            f"write {key}: earliest",
+            key,
+        )
+
+
 def plan_consumer(sheet: Sheet, flow: Flow) -> None:
     """Plan the consumer of a classic process, which has a file of its own."""
     file = f"{flow.folder}/consumer.properties"
@@ -62,16 +80,7 @@ def plan_consumer(sheet: Sheet, flow: Flow) -> None:
     plan_login(sheet, flow, "source", file, "")
     sheet.rest_of_own(file, "mirror.own")
     check_consumer(sheet, sheet.where, "", flow.version)
-    if value_of(sheet, "auto.offset.reset") == "latest":
-        by = "" if "auto.offset.reset" in flow.flow.consumer_settings else " by default"
-        sheet.warning(
-            "mirror.consumer.offset",
-            f"auto.offset.reset{sheet.of(sheet.where)} is latest{by}: records of a partition without a "
-            "committed offset are skipped, those written before the first start and those of new topics and "
-            "partitions",
-            "write auto.offset.reset: earliest",
-            "auto.offset.reset",
-        )
+    check_beginning(sheet, "")
     if value_of(sheet, "enable.auto.commit") == "true":
         sheet.error(
             "mirror.consumer.commit",

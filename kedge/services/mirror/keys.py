@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from kedge.keys.catalogue import Component, defaults, known_keys
@@ -41,6 +42,44 @@ _PASSED_ON: Final = (
     "value.converter.",
     "worker.",
 )
+
+
+#: What a plan has for all flows, and a file for one alone.
+_OF_ALL: Final = re.compile(r"tasks\.max|replication\.policy\.class|(?!.*\.storage\.).*replication\.factor")
+_OF_WORKERS: Final = re.compile(r"(config|offset|status)\.storage\.")
+
+
+def plan_key(key: str, source: str, target: str) -> str:
+    """Return the key of a plan that says what this one of a person's file says of the flow's copies."""
+    flow = f"{source}->{target}."
+    rest = key.removeprefix(flow)
+    if rest == key:
+        rest = key.removeprefix(f"{target}.")
+        return rest if _OF_WORKERS.match(rest) else key
+    if rest.startswith("producer.override."):
+        return f"{target}.producer.{rest.removeprefix('producer.override.')}"
+    if (of_consumer := rest.removeprefix("source.")).startswith("consumer."):
+        return f"{source}.{of_consumer}"
+    return rest if _OF_ALL.fullmatch(rest) else key
+
+
+def holding(key: str, there: Collection[str], source: str, target: str) -> str:
+    """Return the key of a person's file that holds where a plan has ``key``; that itself where none does.
+
+    As MirrorMakerConfig and the configuration of a source connector put keys over one another.
+    """
+    flow = f"{source}->{target}."
+    begins = {
+        f"{target}.producer.": (f"{flow}producer.override.", f"{target}.producer."),
+        f"{source}.consumer.": (f"{flow}source.consumer.", f"{source}.consumer.", f"{flow}consumer."),
+    }
+    for begin, over in begins.items():
+        if key.startswith(begin):
+            names = [f"{one}{key.removeprefix(begin)}" for one in over]
+            return next((name for name in names if name in there), key)
+    if _OF_WORKERS.match(key) and key not in there and f"{target}.{key}" in there:
+        return f"{target}.{key}"
+    return f"{flow}{key}" if _OF_ALL.fullmatch(key) and f"{flow}{key}" in there else key
 
 
 #: What both MirrorMakers, the classic one and the workers of the second, give their producers by themselves.
@@ -88,7 +127,7 @@ def check_flow_keys(flow: Flow, role: MirrorMaker) -> list[Finding]:
         own = {
             key: bare
             for key, bare in bare_keys(spec).items()
-            if bare not in others and not bare.startswith((*_PASSED_ON, *of_client))
+            if bare not in others and not bare.startswith((*_PASSED_ON, *of_client, "override."))
         }
         findings += check_keys("mm2", role.version, own, f"{where}.settings", bare=own.__getitem__)
         findings += _misplaced(spec, role, f"{where}.settings")
@@ -113,6 +152,18 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
                 f"take {key} out: {place} is there" if place in spec.settings else f"write {place}",
                 Subject(where, (key,)),
             )
+        client, override, rest = bare.partition(".override.") if key == bare else key.partition(".override.")
+        if override and client.rpartition(".")[2] == "producer" and not key.startswith(f"{offsets}override."):
+            place = f"{offsets}override.{rest}"
+            yield Finding(
+                "warning",
+                "keys.unknown",
+                where,
+                f"MirrorMaker 2 reads producer.override. only for a flow, and ignores {key}",
+                f"take {key} out: {place} is there" if place in spec.settings else f"write {place}",
+                Subject(where, (key,)),
+            )
+            continue
         if bare == "task.max":
             what = f"MirrorMaker 2 does not know {key} and ignores it"
             fix = f"write {key.removesuffix(bare)}tasks.max"

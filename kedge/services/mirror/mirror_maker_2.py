@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from kedge.plan.settings import MIB, Basis, Choice, Sheet
 from kedge.plan.values import value_of
 from kedge.services.clients.client_checks import check_consumer, check_producer
-from kedge.services.mirror.consumer import put_consumer_profile, put_receive_buffer
+from kedge.services.mirror.consumer import check_beginning, put_consumer_profile, put_receive_buffer
 from kedge.services.mirror.flow import ARTICLE, Flow
-from kedge.services.mirror.keys import GIVEN_BY_WORKERS
+from kedge.services.mirror.keys import GIVEN_BY_WORKERS, holding, plan_key
 from kedge.services.mirror.login import plan_login
 from kedge.services.mirror.memory import BASE_MIB, fetched_mib, heap_of
 from kedge.services.mirror.offset_commits import commit_interval
@@ -29,9 +32,17 @@ ADDRESS: Final = "\x01"
 
 def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     """Return the settings and findings of a MirrorMaker 2 process in dedicated mode."""
+    ends = flow.flow.source, flow.flow.target
     own = {f"{flow.flow.target}.producer.{k}": v for k, v in flow.flow.producer_settings.items()}
     own |= {f"{flow.flow.source}.consumer.{k}": v for k, v in flow.flow.consumer_settings.items()}
-    sheet = flow.sheet(own | dict(flow.flow.settings))
+    given = own | dict(flow.flow.settings)
+    # Planned and checked under the plan's own names, and written under those that the person has.
+    names = {name: key for key in given if (name := plan_key(key, *ends)) != key}
+    names = {name: held for name in names if (held := holding(name, given, *ends)) != name}
+    beaten = {name: value for name, value in given.items() if name in names}
+    rest = {key: value for key, value in given.items() if key not in names.values()}
+    own = {key: value for key, value in own.items() if key not in names}
+    sheet = flow.sheet(rest | {name: given[key] for name, key in names.items()})
     for end, client in ((flow.flow.target, "producer"), (flow.flow.source, "consumer")):
         sheet.held |= dict.fromkeys(
             (k for k in own if k.startswith(f"{end}.{client}.")), f"{flow.variable}.{client}_settings"
@@ -42,12 +53,11 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     prefix = f"{flow.flow.source}.consumer."
     put_consumer_profile(sheet, flow, file, prefix)
     sheet.rest_of_own(file, "mirror.own")
-    given = GIVEN_BY_WORKERS
-    check_producer(sheet, sheet.where, f"{flow.flow.target}.producer.", flow.version, given=given)
-    # Connect also takes a connector's own values for its producer.
-    override = f"{flow.flow.source}->{flow.flow.target}.producer.override."
-    check_kept(sheet, f"{flow.flow.target}.producer.", override)
+    of_producer = f"{flow.flow.target}.producer."
+    check_producer(sheet, sheet.where, of_producer, flow.version, given=GIVEN_BY_WORKERS)
+    check_kept(sheet, of_producer)
     check_consumer(sheet, sheet.where, prefix, flow.version)
+    check_beginning(sheet, prefix)
     environment = flow.sheet(flow.flow.environment, "environment")
     because = "only this target's workers: the other direction is no flow"
     environment.put(
@@ -65,7 +75,23 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     mib = heap_of(BASE_MIB + buffer // MIB + fetched)
     codec = value_of(sheet, f"{flow.flow.target}.producer.compression.type")
     put_jvm(environment, flow, mib, because, buffer // MIB, tasks=flow.limits.largest, codec=codec)
+    _name(sheet, names)
+    for key, value in beaten.items():
+        sheet.give(key, str(value))
+    sheet.rest_of_own(file, "mirror.own")
     return together(sheet, environment)
+
+
+def _name(sheet: Sheet, names: Mapping[str, str]) -> None:
+    """Give settings, and what is said of them, the names that a person has for them."""
+    if not names:
+        return
+    listed = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    named = re.compile(rf"(?<![\w.>-])({listed})(?![\w-]|\.\w)")
+    sheet.settings = [replace(s, key=names.get(s.key, s.key)) for s in sheet.settings]
+    sheet.findings = [
+        f.rewritten(lambda text: named.sub(lambda m: names[m[1]], text)) for f in sheet.findings
+    ]
 
 
 def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
@@ -100,16 +126,28 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
         put(
             f"{kind}.storage.topic", "group", topic, "the workers' own topic, apart from those of other flows"
         )
-    for key, copies, where in (
-        ("replication.factor", limits.target_copies, there),
-        ("checkpoints.topic.replication.factor", limits.target_copies, there),
-        ("heartbeats.topic.replication.factor", limits.target_copies, there),
-        ("offset-syncs.topic.replication.factor", limits.source_copies, here),
-        ("offset.storage.replication.factor", limits.target_copies, there),
-        ("status.storage.replication.factor", limits.target_copies, there),
-        ("config.storage.replication.factor", limits.target_copies, there),
+    of_target, of_source = (limits.target_copies, there), (limits.source_copies, here)
+    for key, (copies, where), held in (
+        ("replication.factor", of_target, "mirrored records"),
+        ("checkpoints.topic.replication.factor", of_target, "the translated offsets of groups"),
+        ("heartbeats.topic.replication.factor", of_target, "the heartbeats"),
+        (
+            "offset-syncs.topic.replication.factor",
+            of_source,
+            "that by which offsets of groups are translated",
+        ),
+        ("offset.storage.replication.factor", of_target, "the positions of the flow"),
+        ("status.storage.replication.factor", of_target, "the states of its tasks"),
+        ("config.storage.replication.factor", of_target, "the configuration of its tasks"),
     ):
         put(key, "replication", copies, f"what the brokers of cluster {where} can hold, 3 at most")
+        if value_of(sheet, key) == "1" and copies > 1:
+            sheet.warning(
+                "mirror.replication",
+                f"{key}{sheet.of(sheet.where)} is 1, one copy: losing a broker of {where} loses {held}",
+                f"set {key} to {copies}",
+                key,
+            )
     policy = (
         "IdentityReplicationPolicy" if spec.replication_policy == "identity" else "DefaultReplicationPolicy"
     )

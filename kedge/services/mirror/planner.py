@@ -86,6 +86,7 @@ def plan_mirrors(inventory: Inventory, topics: Part, advice: Advice) -> Part:
                     inventory,
                     known[flow.source],
                     {**flow.settings, **flow.consumer_settings},
+                    *(f"{flow.source}->{flow.target}.{begin}consumer." for begin in ("source.", "")),
                     *(f"{flow.source}.consumer.", ""),
                 ),
                 oldest_java([inventory.hosts[host] for host in hosts_of[name]]),

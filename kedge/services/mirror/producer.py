@@ -238,35 +238,34 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
         )
 
 
-def check_kept(sheet: Sheet, *prefixes: str) -> None:
-    """Report a producer that loses or reorders records, under any prefix that its keys may have.
+def check_kept(sheet: Sheet, prefix: str) -> None:
+    """Report a producer that loses or reorders records; ``prefix`` is that of its keys.
 
     To be called when a person's own values are taken over: no rule puts these keys, so they come last.
     """
     of = sheet.of(sheet.where)
-    for prefix in prefixes:
-        acks = value_of(sheet, f"{prefix}acks")
-        if acks not in ("", "all", "-1"):
-            sheet.error(
-                "mirror.producer.acks",
-                f"{prefix}acks{of} is {acks}: records are lost when a leader fails, and their "
-                "offsets are committed all the same",
-                f"take {prefix}acks out: MirrorMaker sets all",
-                f"{prefix}acks",
-            )
-        if value_of(sheet, f"{prefix}retries") == "0":
-            sheet.error(
-                "mirror.producer.retries",
-                f"{prefix}retries{of} is 0: a record that fails once is given up",
-                f"take {prefix}retries out: MirrorMaker tries again for ever",
-                f"{prefix}retries",
-            )
-        in_flight = value_of(sheet, f"{prefix}max.in.flight.requests.per.connection")
-        if in_flight not in ("", "1"):
-            sheet.warning(
-                "mirror.producer.order",
-                f"{prefix}max.in.flight.requests.per.connection{of} is {in_flight}: a batch that "
-                "is sent again comes after later ones",
-                f"take {prefix}max.in.flight.requests.per.connection out: MirrorMaker sets 1",
-                f"{prefix}max.in.flight.requests.per.connection",
-            )
+    acks = value_of(sheet, f"{prefix}acks")
+    if acks not in ("", "all", "-1"):
+        sheet.error(
+            "mirror.producer.acks",
+            f"{prefix}acks{of} is {acks}: records are lost when a leader fails, and their "
+            "offsets are committed all the same",
+            f"take {prefix}acks out: MirrorMaker sets all",
+            f"{prefix}acks",
+        )
+    if value_of(sheet, f"{prefix}retries") == "0":
+        sheet.error(
+            "mirror.producer.retries",
+            f"{prefix}retries{of} is 0: a record that fails once is given up",
+            f"take {prefix}retries out: MirrorMaker tries again for ever",
+            f"{prefix}retries",
+        )
+    in_flight = value_of(sheet, f"{prefix}max.in.flight.requests.per.connection")
+    if in_flight not in ("", "1"):
+        sheet.warning(
+            "mirror.producer.order",
+            f"{prefix}max.in.flight.requests.per.connection{of} is {in_flight}: a batch that "
+            "is sent again comes after later ones",
+            f"take {prefix}max.in.flight.requests.per.connection out: MirrorMaker sets 1",
+            f"{prefix}max.in.flight.requests.per.connection",
+        )

@@ -261,7 +261,7 @@ def mirror_makers(inventory: Inventory) -> tuple[dict[str, MirrorMaker], list[Fi
 def bare_keys(flow: MirrorFlow) -> dict[str, str]:
     """Return the keys of ``settings`` of a flow, each without the cluster and client that it is for."""
     ends = f"{re.escape(flow.source)}|{re.escape(flow.target)}"
-    client = r"((source|target)\.(cluster\.)?)?((consumer|producer|admin)\.)?"
+    client = r"((source|target)\.(cluster\.)?)?(producer\.override\.|(consumer|producer|admin)\.)?"
     prefix = re.compile(rf"^(({ends})->({ends})\.{client}|({ends})\.((consumer|producer|admin)\.)?)")
     # A cluster may be called as a key of MirrorMaker 2 begins: source.cluster.alias.
     whole = known_keys("mm2", "4.3.1")

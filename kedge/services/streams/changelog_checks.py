@@ -171,7 +171,15 @@ def check_own_settings(sheet: Sheet, spec: StreamsApp) -> None:
 
 
 def check_files(sheet: Sheet, spec: StreamsApp, brokers: int | None) -> None:
-    """Find changelogs that are cut into more files than brokers were seen to keep open."""
+    """Find changelogs of one copy, and those cut into more files than brokers were seen to keep open."""
+    if str(spec.settings.get("replication.factor")) == "1" and brokers != 1:
+        sheet.warning(
+            "streams.changelog",
+            f"replication.factor{sheet.of(sheet.where)} is 1, one copy of each internal topic: losing a "
+            "broker loses state and records",
+            f"take replication.factor{sheet.out}, for that of the brokers, or set it to 3",
+            "replication.factor",
+        )
     of = brokers or 1
     kept = kept_of(spec)
     files = math.ceil(changelog_files(spec.stores, kept) * min(3, of) / of)

@@ -221,8 +221,8 @@ def _app_findings(
     if takes > spec.ready_seconds:
         sheet.warning(
             "streams.ready",
-            f"a restore takes about {takes:.0f} s, and streams_app_ready_seconds is {spec.ready_seconds}: an "
-            "instance that lost its disk would be given up",
+            f"with all hosts there, one of {instances} instances restores its stores in about {takes:.0f} s, "
+            f"and streams_app_ready_seconds is {spec.ready_seconds}: one without its disk would be given up",
             f"set it to {math.ceil(2 * takes)}",
             variable="streams_app_ready_seconds",
         )

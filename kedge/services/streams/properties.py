@@ -289,7 +289,9 @@ def _standbys(sheet: Sheet, app: App, file: str, kept: Kept) -> int:
     takes = streams_stores.restore_seconds(spec, app.carriers, kept)
     rate = spec.restore_mb_per_s or streams_stores.RESTORE_MB_PER_S
     said = "measured" if spec.restore_mb_per_s else "assumed until it is measured"
-    what = f"a restore takes about {takes:.0f} s at {rate:g} MB/s ({said})"
+    away = "while a host is away, " if app.hosts > 1 else ""
+    whose = f"one of {app.carriers} instances" if app.carriers > 1 else "the instance"
+    what = f"{away}{whose} restores its stores in about {takes:.0f} s at {rate:g} MB/s ({said})"
     wanted = 1 if takes > spec.restore_s and app.hosts > 1 else 0
     planned = spec.standbys if spec.standbys is not None else wanted
     if spec.group_protocol == "streams":
