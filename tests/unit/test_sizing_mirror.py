@@ -174,6 +174,17 @@ def test_a_budget_beyond_the_level_of_the_delay_is_warned_of() -> None:
     assert not findings(mirrors(1, flow, common={"service_levels": levels}), "mirror.latency")
 
 
+def test_a_plan_says_what_the_buffers_of_all_tasks_come_to() -> None:
+    def noted(partitions: int, **flow: Any) -> list[str]:
+        many = {"largest_topic_partitions": partitions, **flow}
+        found = findings(mirrors(2, many, kind="mirror_maker_2", version="4.3.1"), "mirror.heap")
+        return [f.message for f in found]
+
+    (said,) = noted(48)
+    assert "48 tasks buffer up to 1536 MiB over all workers" in said
+    assert noted(2) == noted(48, producer_settings={"buffer.memory": 4_194_304}) == []
+
+
 def test_buffer_memory_holds_a_batch_for_each_target_partition_and_the_heap_holds_it() -> None:
     process = instances(make_plan(mirrors(1, {"target_partitions": 4000})), SERVICE)["mm1"][0]
     assert value(process, "buffer.memory") == str(4000 * 50_000)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from kedge.plan.settings import MIB, Basis, Choice, Sheet
-from kedge.plan.values import value_of
+from kedge.plan.values import int_or_zero, value_of
 from kedge.services.clients.client_checks import check_consumer, check_producer
 from kedge.services.mirror.consumer import check_beginning, put_consumer_profile, put_receive_buffer
 from kedge.services.mirror.flow import ARTICLE, Flow
@@ -69,10 +69,20 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     # Tasks keep the partition numbers of the source: over all of them, a batch and a fetch a partition.
     fetched, said = fetched_mib(flow, flow.limits.largest)
     because = (
-        f"an estimated {BASE_MIB} MiB, buffers of {buffer // MIB} MiB and {said}, as if one process ran all "
-        "tasks"
+        f"an estimated {BASE_MIB} MiB, {buffer // MIB} MiB for the producers' buffers and {said}, as if one "
+        "process ran all tasks"
     )
     mib = heap_of(BASE_MIB + buffer // MIB + fetched)
+    tasks = int_or_zero(value_of(sheet, "tasks.max"))
+    if tasks * buffer // MIB > mib:
+        sheet.note(
+            "mirror.heap",
+            f"each task has a producer with a buffer of its own: while the target takes nothing, {tasks} "
+            f"tasks buffer up to {tasks * buffer // MIB} MiB over all workers, and the heap of one is {mib} "
+            "MiB",
+            "set heap_mib, or a smaller buffer.memory in producer_settings, where the target may stall",
+            variable=f"{flow.variable}.heap_mib",
+        )
     codec = value_of(sheet, f"{flow.flow.target}.producer.compression.type")
     put_jvm(environment, flow, mib, because, buffer // MIB, tasks=flow.limits.largest, codec=codec)
     _name(sheet, names)
