@@ -23,6 +23,7 @@ CHANGED: Final[Mapping[str, str]] = {
     "clients.session": "0.2.0",
     "clients.transactions": "0.2.0",
     "java.flags": "0.2.0",
+    "jetty.idle": "0.2.0",
     "mirror.flows": "0.2.0",
     "mirror.replication": "0.2.0",
     "mirror.producer.retries": "0.2.0",

@@ -75,8 +75,8 @@ def plan_jetty(sheet: Sheet, file: str, load: ProcessTraffic, facts: HostFacts, 
         "idle",
         max(_IDLE_MS, 2 * poll_ms),
         "documented" if 2 * poll_ms <= _IDLE_MS else "estimate",
-        f"a read may wait {poll_ms} ms for records, and its connection is idle meanwhile; {_IDLE_MS}, the "
-        "default, at least",
+        f"twice the {poll_ms} ms for which a read may wait for records; {_IDLE_MS}, the default, at least. A "
+        "read that waits longer is answered all the same",
     )
     if load.connections:
         put(
