@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kedge.plan.findings import Finding, Severity, Subject
+from kedge.review.containers import LOOPBACK
 from kedge.review.processes import PRODUCER, RunningProcess, clusters_of, covers, own_values
 from kedge.review.reading import comes_later
 from kedge.services.rest.distributions import DISTRIBUTIONS
@@ -22,8 +23,7 @@ _FLAG: Final = "java.security.auth.login.config"
 #: What keys of clients begin with, of whichever process.
 _CLIENTS: Final = ("", "client.", "admin.", "consumer.", "producer.", "main.consumer.", "restore.consumer.",
                    "global.consumer.")  # fmt: skip
-_LOCAL: Final = re.compile(r"localhost|127\.[\d.]+|\[::1\]")
-_LOOPBACK: Final = re.compile(rf"(?:\w+://)?(?:{_LOCAL.pattern})(?::\d+)?")
+_LOCAL_LISTENER: Final = re.compile(rf"(?:\w+://)?(?:{LOOPBACK.pattern})(?::(\d+))?")
 _ANY: Final = "0.0.0.0"  # noqa: S104 - what a person may write
 
 
@@ -33,15 +33,18 @@ def check_connections(process: RunningProcess) -> Iterator[Finding]:
     yield from _logins(process)
     for key in ("listeners", "http.host", "kafka.rest.listeners"):
         value = process.values.get(key)
-        published = next((outside.text for outside in (process.ports or {}).values()), "")
-        if value and published and all(_LOOPBACK.fullmatch(one.strip()) for one in value.text.split(",")):
+        listens = [_LOCAL_LISTENER.fullmatch(one.strip()) for one in value.text.split(",")] if value else []
+        ports = [one[1] or "" for one in listens if one]
+        outside = (out.text for inside, out in (process.ports or {}).items()
+                   if any(covers(inside, one) or not one for one in ports))  # fmt: skip
+        if value and (published := next(outside, "")) and len(ports) == len(listens):
             yield Finding(
                 "error",
                 "review.loopback",
                 value.place,
                 f"{key} is {value.text}, where only its own container reaches it: nothing answers at the "
                 f"published port {published}",
-                f"write {key}: {_LOCAL.sub(_ANY, value.text)}",
+                f"write {key}: {LOOPBACK.sub(_ANY, value.text)}",
                 Subject(keys=(key,)),
             )
 
@@ -52,6 +55,8 @@ def check_ports(process: RunningProcess) -> Iterator[Finding]:
     unset = _UNSET_PORT if said is None and process.starts and not process.lacking else ""
     listens = re.findall(r":(\d+)\b(?=[/,\s]|$)", unset or (said.text if said else ""))
     ports = process.ports or {}
+    if said and comes_later(said.text):
+        return
     if not listens or any(covers(inside, one) for inside in ports for one in listens):
         return
     others = [value.text for value in process.environment.values()]
@@ -64,13 +69,13 @@ def check_ports(process: RunningProcess) -> Iterator[Finding]:
             "error",
             "review.ports",
             outside.place,
-            f"ports publishes {inside} of the container, and the proxy listens on {', '.join(listens)}: what "
-            "is published reaches nothing",
+            f"port {inside} of the container is published, and the proxy listens on {', '.join(listens)}: "
+            "nothing answers there",
             f"write {begin}{listens[0]}",
         )
 
 
-#: Where a proxy listens that nobody tells where.
+#: Where a proxy listens by default.
 _UNSET_PORT: Final = "http://0.0.0.0:8082"
 
 

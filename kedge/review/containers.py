@@ -32,6 +32,8 @@ _COMPOSE: Final = {
     "TasksMax": ("pids_limit", "pids"),
     "LimitNOFILE": ("ulimits.nofile", ""),
 }
+#: An address that its own host, or container, alone reaches.
+LOOPBACK: Final = re.compile(r"localhost|127\.[\d.]+|\[::1\]")
 _Maps = Mapping[str, Any]
 
 
@@ -85,12 +87,24 @@ def containers(documents: list[Any], name: str) -> list[ComposeContainer]:
     """Return the containers of a file's documents, in their order."""
     maps = config_maps(documents)
     found = [one for document in documents for one in _in(_without_extensions(document), name, "", maps)]
+    shared = set(_shared(documents))
+    found = [replace(one, ports=None) if one.where.rpartition(", ")[2] in shared else one for one in found]
     if any(map(_unlinked, documents)):
         return found
     # A pod that starts after a Service has its address in a variable.
     links = {f"{one.upper().replace('-', '_')}_PORT": Value("tcp://", f"{name}, Service {one}")
              for one in _services(documents)}  # fmt: skip
     return [replace(one, environment={**links, **one.environment}) for one in found]
+
+
+def _shared(node: Any) -> Iterator[str]:
+    """Yield the services of compose in whose network another one listens as well."""
+    if isinstance(node, Mapping):
+        begin, _, name = str(node.get("network_mode", "")).partition(":")
+        if begin == "service":
+            yield name
+    for one in node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ():
+        yield from _shared(one)
 
 
 def _without_extensions(document: Any) -> Any:
@@ -240,20 +254,22 @@ def _ports(node: Mapping[Any, Any], name: str) -> dict[str, Value] | None:
     found = {}
     for one in ports if isinstance(ports, list) else ():
         if isinstance(one, Mapping):
-            outside, inside = (
-                str(one.get("published") or ""),
-                f"{one.get('target')}/{one.get('protocol', 'tcp')}",
-            )
+            outside = ":".join(str(one[key]) for key in ("host_ip", "published") if one.get(key))
+            inside = f"{one.get('target')}/{one.get('protocol', 'tcp')}"
         else:
             outside, _, inside = settled(Value(str(one), "")).text.rpartition(":")
         port, _, protocol = inside.partition("/")
-        if protocol in ("", "tcp"):
+        # Of two publications of a port the one counts that reaches further.
+        if protocol in ("", "tcp") and not (port in found and LOOPBACK.match(outside)):
             found[port] = Value(outside, f"{name}:{getattr(one, 'line', line)}")
     return found
 
 
 def _elsewhere(node: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
     """Yield what gives a container more variables: a kind, empty of a file, and a name."""
+    extended = node.get("extends")
+    if named := extended.get("service") if isinstance(extended, Mapping) else extended:
+        yield "service", str(named)
     files = node.get("env_file")
     for one in files if isinstance(files, list) else [files]:
         path = one.get("path") if isinstance(one, Mapping) else one
@@ -271,7 +287,9 @@ def _variables(given: Any) -> Iterator[tuple[str, str, int]]:
     """Yield name, value and line of each variable; line 0 where the name is no text of a file."""
     if isinstance(given, Mapping):
         for key, value in given.items():
-            yield str(key), text_of_value(value), getattr(key, "line", 0)
+            # Compose takes a variable without a value from its own environment.
+            text = ELSEWHERE % "the shell" if value is None else text_of_value(value)
+            yield str(key), text, getattr(key, "line", 0)
     for one in given if isinstance(given, list) else ():
         if isinstance(one, Mapping) and "name" in one:
             value = text_of_value(one["value"]) if "value" in one else ELSEWHERE % "a reference"

@@ -303,7 +303,9 @@ def _of_container(one: ComposeContainer) -> FileFindings:
         # A broker's own stand beside them in an image of both.
         proxy = not image or "rest" in image
         kept = {k: v for k, v in environment.items() if proxy or _REST_VARIABLE.fullmatch(k)}
-        kept = {k: v for k, v in kept.items() if k.startswith(("KAFKA", "JMX_PORT", "LOG_DIR"))}
+        kept = {
+            k: v for k, v in kept.items() if k.startswith(("KAFKA", "JMX_PORT", "LOG_DIR", "_JAVA_OPTIONS"))
+        }
         part = FileFindings(_NAME, one.where, values, kept, one.limits, version=said)
         # Another image, or another command, may set what is not seen here.
         starts = _CONTAINED.plain in image and not (one.properties or one.command)

@@ -16,9 +16,9 @@ from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES
 from kedge.plan.jvm_flags import maximum_heap_mib
 from kedge.plan.values import int_or_zero
 from kedge.plan.version_numbers import numbers
-from kedge.review.containers import LimitNames
-from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings, handed_on, variable_of
-from kedge.review.reading import ReviewError, Value, comes_later, settled
+from kedge.review.containers import LOOPBACK, LimitNames
+from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings, handed_on
+from kedge.review.reading import ReviewError, Value, settled
 from kedge.review.resources import connector_of, differing_names
 from kedge.services.mirror.keys import unset_values as unset_mirror
 from kedge.services.mirror.variables import BESIDE as BESIDE_MIRRORS
@@ -168,7 +168,7 @@ def with_their_files(parts: Sequence[FileFindings]) -> tuple[list[FileFindings],
 
 
 def _given(name: str) -> str:
-    if name.startswith("Secret "):
+    if name.startswith(("Secret ", "service ")):
         return "nothing can be said of them"
     if name.startswith("ConfigMap "):
         return "add its manifest to the same file, after a line of ---"
@@ -264,25 +264,7 @@ def processes_of(parts: Sequence[FileFindings]) -> list[RunningProcess]:
             raise ReviewError(f"{part.where}: may belong to {names}; review one of them at a time")
         if fitting:
             found[found.index(fitting[0])] = _with(fitting[0], part)
-    return [flow for one in _told_apart(found) for flow in _flows(one)]
-
-
-def _told_apart(processes: Sequence[RunningProcess]) -> Iterator[RunningProcess]:
-    """Yield the processes; a REST proxy with the id of another one of its file and its brokers says so."""
-    first: dict[tuple[str, str, str], str] = {}
-    for one in processes:
-        key = DISTRIBUTIONS[one.kind].identity if one.kind in SIGNS else ""
-        value = one.values.get(key)
-        if value is None or not value.text or comes_later(value.text):
-            yield one
-            continue
-        file, _, name = one.where.partition(", ")
-        brokers = next((v.text for k, v in one.values.items() if k.endswith("bootstrap.servers")), "")
-        other = first.setdefault((file, value.text, brokers), name)
-        variable = variable_of(one.variables, key) if one.variables else key
-        what = f"{key} is {value.text} here and for {other}: they may give two consumers one name"
-        found = Finding("error", "rest.identity", value.place, what, f"write another {variable} for {name}")
-        yield one if other == name else replace(one, findings=(*one.findings, found))
+    return [flow for one in found for flow in _flows(one)]
 
 
 def _as_started(part: FileFindings, commands: Sequence[FileFindings]) -> FileFindings:
@@ -558,7 +540,7 @@ class FileReader(Reader):
         outside = next((out for one, out in self._process.ports.items() if covers(one, port)), None)
         if outside is None:
             return "every container of its networks (its port is not published)"
-        return "everybody on the host" if _LOCAL.match(outside.text) else super().reach(port)
+        return "everybody on the host" if LOOPBACK.match(outside.text) else super().reach(port)
 
     def known(self, variable: str) -> bool:
         """Return whether an option says it."""
@@ -578,10 +560,6 @@ class FileReader(Reader):
         return files
 
 
-#: What a port is published at that the host alone reaches.
-_LOCAL: Final = re.compile(r"127\.|\[::1\]|localhost")
-
-
 def covers(published: str, port: str) -> bool:
     """Return whether a port of a container, or a range of them, is or has another one."""
     low, _, high = published.partition("-")
@@ -595,7 +573,8 @@ def started_with(process: RunningProcess) -> dict[str, str]:
     if not jvm or not jvm.unset or not process.starts or process.lacking:
         return {}
     given = " ".join(value.text for value in process.environment.values())
-    set_elsewhere = jvm.heap in process.environment or re.search(r"-Xmx|-XX:MaxRAM", given)
+    heap = process.environment.get(jvm.heap)
+    set_elsewhere = bool(heap and heap.text.strip()) or re.search(r"-Xmx|-XX:MaxRAM", given)
     return {} if set_elsewhere else {jvm.heap: jvm.unset}
 
 

@@ -72,7 +72,7 @@ def _memory(process: RunningProcess, planned: Mapping[str, Setting], least_heap:
             process.where,
             f"{said}: {limit - heap} MiB are left, and the plan counts {beside} MiB beside a heap"
             if limit < heap + beside
-            else f"{name} is {limit} MiB: the heap needs {wanted}, and the plan counts {beside} beside it",
+            else f"{name} is {limit} MiB: the heap needs {wanted} MiB, and what is beside it {beside} MiB",
             fix,
             Subject(keys=("MemoryMax",)),
         )

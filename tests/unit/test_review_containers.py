@@ -316,6 +316,7 @@ def test_what_reads_are_taken_to_be_is_said_where_nothing_bounds_them(tmp_path: 
         (["KAFKA_REST_LISTENERS: http://0.0.0.0:8082", "KAFKAREST_JMX_PORT: 9101"], '["9101:9101"]', ""),
         (["KAFKA_REST_LISTENERS: http://0.0.0.0:$PORT"], '["8083:8083"]', ""),
         (["KAFKA_REST_LISTENERS: http://0.0.0.0:8082"], '["8083:8083/udp"]', ""),
+        (["KAFKA_REST_LISTENERS: http://0.0.0.0:8082,https://0.0.0.0:$TLS"], '["8443:8443"]', ""),
     ],
 )
 def test_a_published_port_behind_which_nothing_listens_is_found(
@@ -332,7 +333,59 @@ def test_a_published_port_behind_which_nothing_listens_is_found(
                                             ("http://a:1,https://b:2", False), ('""', False)])  # fmt: skip
 def test_a_schema_registry_without_a_scheme_is_found(tmp_path: Path, url: str, wrong: bool) -> None:
     judgement = named(tmp_path, f"KAFKA_REST_SCHEMA_REGISTRY_URL: {url}")
-    assert ("without a scheme" in messages(judgement)) is wrong
+    assert ("has no scheme" in messages(judgement)) is wrong
+
+
+@pytest.mark.parametrize(
+    ("url", "wrong"), [("user:s3cret@sr:8081", True), ("https://user:s3cret@sr:8081", False)]
+)
+def test_a_login_of_a_schema_registry_is_shown_by_no_finding(tmp_path: Path, url: str, wrong: bool) -> None:
+    judgement = named(tmp_path, f"KAFKA_REST_SCHEMA_REGISTRY_URL: {url}")
+    assert ("has no scheme" in messages(judgement)) is wrong
+    assert "s3cret" not in text([judgement], [], full=True)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        pytest.param({"more": "    extends: {service: other}\n"}, id="it extends a service that is not seen"),
+        pytest.param({"after": "  tls: {image: nginx, network_mode: 'service:a'}\n"}, id="a sidecar listens"),
+    ],
+)
+def test_what_another_service_may_say_or_serve_is_not_missed(tmp_path: Path, beside: dict[str, str]) -> None:
+    service = "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.2\n    ports: ['443:443']\n"
+    variables = (
+        "    environment: {KAFKA_REST_BOOTSTRAP_SERVERS: 'a:9092,b:9092', KAFKAREST_HEAP_OPTS: -Xmx1g}\n"
+    )
+    found = services(tmp_path, service + beside.get("more", "") + variables + beside.get("after", ""))[0]
+    assert not [f for f in found.findings if f.rule == "review.ports"], messages(found)
+
+
+def test_what_an_extending_service_does_not_set_may_be_set(tmp_path: Path) -> None:
+    text_ = "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.2\n    extends: other\n"
+    (found,) = services(tmp_path, text_ + "    environment: {KAFKA_REST_PRODUCER_ACKS: all}\n")
+    assert not [f for f in found.findings if "is not set" in f.message], messages(found)
+
+
+def test_a_variable_without_a_value_comes_from_the_shell(tmp_path: Path) -> None:
+    text_ = "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.2\n    environment:\n"
+    (found,) = services(
+        tmp_path, f"{text_}      KAFKA_REST_BOOTSTRAP_SERVERS:\n      KAFKA_REST_PRODUCER_ACKS: all\n"
+    )
+    assert "is empty" not in messages(found)
+
+
+@pytest.mark.parametrize(
+    ("ports", "who"),
+    [
+        ("[{target: 9999, published: '9999', host_ip: 127.0.0.1}]", "everybody on the host"),
+        ("['0.0.0.0:9999:9999', '127.0.0.1:19999:9999']", "everybody who reaches the host"),
+    ],
+)
+def test_whom_a_published_port_reaches_is_told_by_its_widest_address(
+    tmp_path: Path, ports: str, who: str
+) -> None:
+    assert who in messages(named(tmp_path, "KAFKAREST_JMX_PORT: 9999", more=f"    ports: {ports}\n"))
 
 
 @pytest.mark.parametrize(
@@ -349,18 +402,6 @@ def test_a_proxy_that_does_not_try_again_is_found(tmp_path: Path, variable: str,
     assert [f.severity for f in judgement.findings if f.rule == "rest.producer.retries"] == [
         "warning"
     ] * found
-
-
-def test_two_services_with_one_id_are_found(tmp_path: Path) -> None:
-    text = MERGED.replace("KAFKA_REST_PRODUCER_ACKS: all", "KAFKA_REST_ID: one")
-    first, second = services(tmp_path, text)
-    assert "rest.identity" not in {f.rule for f in first.findings}
-    shared = about(second, "id is one")
-    assert (shared.severity, shared.where) == ("error", f"{tmp_path}/c.yml:7")
-    assert shared.message == "id is one here and for a: they may give two consumers one name"
-    assert shared.fix == "write another KAFKA_REST_ID for b"
-    apart = text.replace("KAFKA_REST_PRODUCER_ACKS", "KAFKA_REST_ID")
-    assert not [f for one in services(tmp_path, apart) for f in one.findings if f.rule == "rest.identity"]
 
 
 def test_of_a_unit_whose_variables_were_not_given_no_heap_is_judged(tmp_path: Path) -> None:

@@ -354,7 +354,7 @@ def finding_cases() -> list[tuple[str, str, str, dict[str, Any]]]:
             "data_center": "east",
             "kafka_clusters": {"leaf": {"version": "4.3.1", "bootstrap_servers": "b:9092", "data_center": "west"}}}}),
         ("rest.producer.retries", "warning", "has just moved", {"settings": {"producer.retries": 0}}),
-        ("rest.schema_registry", "error", "has r:8081, without a scheme", {"settings": {"schema.registry.url": "r:8081"}}),
+        ("rest.schema_registry", "error", "an address of schema.registry.url has no scheme", {"settings": {"schema.registry.url": "r:8081"}}),
         ("rest.identity", "warning", "no id", {"settings": {"id": ""}, "instances_per_host": 2}),
         ("rest.identity", "error", "the id one", {"settings": {"id": "one"}, "instances_per_host": 2}),
         ("rest.stickiness", "warning", "not sticky", {

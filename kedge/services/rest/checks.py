@@ -168,12 +168,14 @@ def _check_registry(sheet: Sheet, variables: KafkaRest) -> None:
     key, variable = "schema.registry.url", "kafka_rest_schema_registry_url"
     own = variables.settings.get(key)
     for url in filter(None, map(str.strip, str(own or variables.schema_registry_url).split(","))):
-        if re.match(r"[A-Za-z][\w+.-]*://", url) or "${" in url:
+        # Asterisks are where a login was, with the scheme before it.
+        if re.match(r"[A-Za-z][\w+.-]*://", url) or "${" in url or url.startswith("***"):
             continue
+        # An address may hold a login, and without a scheme nothing tells it from another one.
         sheet.error(
             "rest.schema_registry",
-            f"{key if own else variable} has {url}, without a scheme: each request with a schema fails",
-            f"write it as http://{url}, or https://{url}",
+            f"an address of {key if own else variable} has no scheme: each request with a schema fails",
+            "write http:// or https:// before it",
             *([key] if own else []),
             **({} if own else {"variable": variable}),
         )

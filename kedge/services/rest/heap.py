@@ -192,7 +192,7 @@ def check_heap(
         sheet.warning(
             "rest.heap.consumers",
             f"{_READ_BYTES} is not set: {load.answers} reads that find a backlog ask for a heap of "
-            f"{most} MiB with its default of {DEFAULT_READ_BYTES // MIB} MiB, and it is {heap_mib}",
+            f"{most} MiB with its default of {DEFAULT_READ_BYTES // MIB} MiB, and the heap is {heap_mib} MiB",
             f"set {_READ_BYTES} to {load.request_max_bytes}",
             _READ_BYTES,
             key,
