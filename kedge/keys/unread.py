@@ -103,12 +103,12 @@ _CLIENTS: Final[tuple[Component, ...]] = ("consumer", "producer")
 
 
 #: What the images of brokers call files in a folder of theirs, and what everything else calls them.
-_OF_BROKERS: Final = {".filename": ".location", ".credentials": ".password"}
+_BROKER_SUFFIXES: Final = {".filename": ".location", ".credentials": ".password"}
 
 
 def _meant(key: str, known: frozenset[str]) -> str | None:
     """Return the key that is probably meant: a slip of the pen, which leaves a key its parts."""
-    for theirs, other in _OF_BROKERS.items():
+    for theirs, other in _BROKER_SUFFIXES.items():
         if key.endswith(theirs) and (named := key.removesuffix(theirs) + other) in known:
             return named
     parts = key.split(".")

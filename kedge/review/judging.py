@@ -475,7 +475,7 @@ def _rows(
     for key in dict.fromkeys([*here, *there]):
         s = here.get(key) or there[key]
         value = own.get(_held(process, key))
-        if value and key.endswith("replication.factor") and value.text.strip() == _OF_BROKERS:
+        if value and key.endswith("replication.factor") and value.text.strip() == _LEFT_TO_BROKERS:
             continue
         if _LAYOUT.search(s.rule) or s.copied or s.hidden:
             continue
@@ -505,7 +505,7 @@ def _rows(
 
 
 #: A number of replicas that leaves it to the brokers.
-_OF_BROKERS: Final = "-1"
+_LEFT_TO_BROKERS: Final = "-1"
 
 
 def _without_stand_ins(planned: str, today: str | None) -> str:

@@ -32,7 +32,7 @@ _READ_LIVE: Final = 2.0
 #: G1 starts its concurrent cycle at 35 percent: live data stays below half of the heap.
 _HEAP_TO_LIVE: Final = 2
 _STEP_MIB: Final = 256
-_READ_BYTES: Final = "consumer.request.max.bytes"
+_REQUEST_MAX: Final = "consumer.request.max.bytes"
 #: Requests in flight that hold less are within what the least heap leaves for producing.
 _SMALL_BODIES_MIB: Final = 64
 
@@ -182,19 +182,19 @@ def check_heap(
                 if unsaid
                 else f"the {needed_mib} MiB that the workload asks for: {needed.because}"
             )
-            + (f". {_READ_BYTES} is not set: {assumed}" if assumed else ""),
+            + (f". {_REQUEST_MAX} is not set: {assumed}" if assumed else ""),
             _larger(sheet, key if by_flags or unset else "", needed_mib)
-            + (f", and set {_READ_BYTES} to {load.request_max_bytes}" if assumed else ""),
+            + (f", and set {_REQUEST_MAX} to {load.request_max_bytes}" if assumed else ""),
             key,
             value=jvm_flags.heap(needed_mib),
         )
     elif assumed and heap_mib < (most := _mib(heap_of(_by_default(load), sheet.advice, grows=grows))):
         sheet.warning(
             "rest.heap.consumers",
-            f"{_READ_BYTES} is not set: {load.answers} reads that find a backlog ask for a heap of "
+            f"{_REQUEST_MAX} is not set: {load.answers} reads that find a backlog ask for a heap of "
             f"{most} MiB with its default of {DEFAULT_READ_BYTES // MIB} MiB, and the heap is {heap_mib} MiB",
-            f"set {_READ_BYTES} to {load.request_max_bytes}",
-            _READ_BYTES,
+            f"set {_REQUEST_MAX} to {load.request_max_bytes}",
+            _REQUEST_MAX,
             key,
         )
     bodies = load.requests.body_bytes / MIB
@@ -227,9 +227,9 @@ def check_heap(
 
 def _assumed(sheet: Sheet, load: ProcessWorkload) -> str:
     """Say how large reads are taken to be where nothing bounds them as the plan would; empty elsewhere."""
-    if not load.answers or sheet.reader.unset(_READ_BYTES) is None:
+    if not load.answers or sheet.reader.unset(_REQUEST_MAX) is None:
         return ""
-    if any(s.key == _READ_BYTES for s in sheet.settings) or load.request_max_bytes >= DEFAULT_READ_BYTES:
+    if any(s.key == _REQUEST_MAX for s in sheet.settings) or load.request_max_bytes >= DEFAULT_READ_BYTES:
         return ""
     counted, default = load.request_max_bytes / MIB, DEFAULT_READ_BYTES // MIB
     return f"{counted:g} MiB are counted, and its default is {default}"
