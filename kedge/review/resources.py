@@ -173,19 +173,12 @@ def _mirror(spec: Mapping[str, Any], name: str, where: str) -> Resource:
         values |= _login(one, f"{alias}.", name, where)
         values |= _values(_map(one, "config"), name, where, f"{alias}.")
     words: list[tuple[str, str]] = []
-    findings: list[Finding] = []
+    findings = list(_targets(spec, mirrors, name, where))
     for mirror in mirrors:
         source = str(mirror.get("sourceCluster") or _map(mirror, "source").get("alias"))
         to = str(mirror.get("targetCluster") or target.get("alias"))
         flow = f"{source}->{to}"
         values[f"{flow}.enabled"] = Value("true", where)
-        for key in (one for one in spec if one == "connectCluster" and str(spec[one]) != to):
-            what = f"connectCluster is {spec[key]}, and the target of {flow} is {to}: Strimzi refuses it"
-            findings.append(
-                Finding(
-                    "error", "mirror.flows", _place(key, name, where), what, f"write connectCluster: {to}"
-                )
-            )
         there = [part for part in ("source", "checkpoint", "heartbeat") if f"{part}Connector" in mirror]
         ofs = {part: _map(_map(mirror, f"{part}Connector"), "config") for part in there}
         findings += differing_names({p.title(): _values(of, name, where) for p, of in ofs.items()})
@@ -225,8 +218,28 @@ def _mirror(spec: Mapping[str, Any], name: str, where: str) -> Resource:
     )
 
 
+def _targets(
+    spec: Mapping[str, Any], mirrors: list[Mapping[str, Any]], name: str, where: str
+) -> Iterator[Finding]:
+    """Yield what the mirrors of a resource have for targets that Strimzi refuses."""
+    named = [mirror.get("targetCluster") or _map(spec, "target").get("alias") for mirror in mirrors]
+    targets = list(dict.fromkeys(str(one) for one in named if one))
+    if len(targets) > 1:
+        said = (
+            key for one in mirrors for key in one if key == "targetCluster" and str(one[key]) == targets[1]
+        )
+        what = f"the mirrors of one KafkaMirrorMaker2 have one target, and these have {' and '.join(targets)}"
+        fix = f"write a second resource for the other{'s' * (len(targets) > 2)}"
+        yield Finding("error", "mirror.flows", _place(next(said, ""), name, where), what, fix)
+    for key in (one for one in spec if one == "connectCluster" and len(targets) == 1):
+        if str(spec[key]) != targets[0]:
+            what = f"connectCluster is {spec[key] or 'empty'}, and the target of the mirrors is {targets[0]}"
+            what, fix = f"{what}: Strimzi refuses it", f"write connectCluster: {targets[0]}"
+            yield Finding("error", "mirror.flows", _place(key, name, where), what, fix)
+
+
 #: By which connectors name the copies of topics, with the defaults.
-_NAMES: Final = {
+_NAMED_BY: Final = {
     "replication.policy.class": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
     "replication.policy.separator": ".",
 }
@@ -234,8 +247,10 @@ _NAMES: Final = {
 
 def differing_names(connectors: Mapping[str, Mapping[str, Value]]) -> Iterator[Finding]:
     """Yield what the connectors of one flow name the copies of topics by differently."""
-    for key, default in _NAMES.items():
-        said = {part: values[key].text if key in values else default for part, values in connectors.items()}
+    # A heartbeat names no copies.
+    naming = {part: values for part, values in connectors.items() if part != "Heartbeat"}
+    for key, default in _NAMED_BY.items():
+        said = {part: values[key].text if key in values else default for part, values in naming.items()}
         part = next((one for one, text in said.items() if text != said.get("Source", text)), None)
         if part is None:
             continue
@@ -243,7 +258,7 @@ def differing_names(connectors: Mapping[str, Mapping[str, Value]]) -> Iterator[F
         yield Finding(
             "warning",
             "mirror.flows",
-            (connectors[part].get(key) or connectors["Source"][key]).place,
+            (naming[part].get(key) or naming["Source"][key]).place,
             f"{key} is {of} for Mirror{part}Connector and {source} for MirrorSourceConnector: the first "
             "looks for copies under names that the second does not give them",
             f"write the same {key} for each connector of the flow",

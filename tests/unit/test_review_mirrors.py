@@ -197,6 +197,10 @@ _IDENTITY = "replication.policy.class: o.IdentityReplicationPolicy"
         ({"source": _IDENTITY}, "warning", "17",
          "write the same replication.policy.class for each connector of the flow"),
         ({"source": "replication.policy.separator: ."}, None, "", ""),
+        ({"source": _IDENTITY, "checkpoint": f"{_IDENTITY}}}\n      heartbeatConnector:\n        config: {{"}, None,
+         "", ""),
+        ({"connect": ""}, "error", "5", "write connectCluster: b"),
+        ({"connect": "null"}, "error", "5", "write connectCluster: b"),
     ],
 )  # fmt: skip
 def test_what_a_resource_says_of_its_clusters_and_connectors_together_is_judged(
@@ -206,6 +210,36 @@ def test_what_a_resource_says_of_its_clusters_and_connectors_together_is_judged(
     assert [(f.severity, f.where.rpartition(":")[2], f.fix) for f in found] == (
         [(severity, line, fix)] if severity else []
     )
+    assert "None" not in "".join(f.message for f in found)
+
+
+@pytest.mark.parametrize("connect", ["a", "b", ""])
+def test_mirrors_of_several_targets_are_one_finding(tmp_path: Path, connect: str) -> None:
+    back = "    - {sourceCluster: b, targetCluster: a, sourceConnector: {tasksMax: 4}, topicsPattern: x}\n"
+    (file := tmp_path / "m.yaml").write_text(resource(connect) + back)
+    judgements, _ = review([file])
+    found = {(f.where.rpartition(":")[2], f.message, f.fix) for one in judgements for f in wrong(one)}
+    assert found == {
+        ("21", "the mirrors of one KafkaMirrorMaker2 have one target, and these have b and a",
+         "write a second resource for the other")}  # fmt: skip
+
+
+def test_the_offset_syncs_at_the_target_are_lost_with_a_broker_of_it(tmp_path: Path) -> None:
+    text = f"{FLOW}a->b.offset-syncs.topic.location=target\noffset-syncs.topic.replication.factor=1\n"
+    (found,) = wrong(judged(tmp_path, text))
+    assert found.message.endswith("losing a broker of b loses what group offsets are translated with")
+
+
+def test_a_heap_that_holds_the_buffers_of_all_tasks_needs_no_note(tmp_path: Path) -> None:
+    def noted(heap: str) -> list[str]:
+        (tmp_path / "mm2.env").write_text(f"KAFKA_HEAP_OPTS=-Xmx{heap}\n")
+        (tmp_path / "mm2.properties").write_text(FLOW.replace("=4", "=48"))
+        (one,), _ = review([tmp_path / "mm2.properties", tmp_path / "mm2.env"])
+        return [f.fix for f in one.findings if f.rule == "mirror.heap" and "all workers" in f.message]
+
+    (fix,) = noted("1g")
+    assert fix.startswith("raise the heap (-Xmx), or set a smaller buffer.memory for its producers")
+    assert noted("2g") == []
 
 
 def test_connectors_of_a_flow_that_name_copies_differently_are_found(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from kedge.services.streams.changelog_checks import (
     needs,
 )
 from kedge.services.streams.variables import streams_apps
-from tests.planned import JOINS, streams
+from tests.planned import CLUSTERS, JOINS, findings, streams
 
 WEEK_MS = 604_800_000
 KEYED = {"name": "keyed", "kind": "key_value", "partitions": 12}
@@ -104,3 +104,12 @@ def test_a_topic_belongs_to_the_application_with_the_longest_name_that_fits() ->
 def test_a_rate_without_the_size_of_its_records_is_no_rate() -> None:
     rated = JOINS | {"records_per_s": 9}
     assert make_plan(streams(stores=[rated], record_bytes=None)) == make_plan(streams(record_bytes=None))
+
+
+@pytest.mark.parametrize(("brokers", "copies"), [(None, 3), (2, 2), (5, 3)])
+def test_one_copy_is_answered_with_as_many_as_there_are_brokers_for(brokers: int | None, copies: int) -> None:
+    leaf = {k: v for k, v in CLUSTERS["leaf"].items() if k not in ("brokers", "broker_count")}
+    known = {**CLUSTERS, "leaf": leaf | ({"broker_count": brokers} if brokers else {})}
+    inventory = streams(common={"kafka_clusters": known}, settings={"replication.factor": 1})
+    (found,) = findings(inventory, "streams.changelog", "warning")
+    assert found.fix.endswith(f"or set it to {copies}")

@@ -182,7 +182,13 @@ def test_a_plan_says_what_the_buffers_of_all_tasks_come_to() -> None:
 
     (said,) = noted(48)
     assert "48 tasks buffer up to 1536 MiB over all workers" in said
-    assert noted(2) == noted(48, producer_settings={"buffer.memory": 4_194_304}) == []
+    assert (
+        noted(2)
+        == noted(48, producer_settings={"buffer.memory": 4_194_304})
+        == noted(48, heap_mib=1600)
+        == []
+    )
+    assert "the heap of one is 1024 MiB" in noted(48, heap_mib=1024)[0]
 
 
 def test_buffer_memory_holds_a_batch_for_each_target_partition_and_the_heap_holds_it() -> None:

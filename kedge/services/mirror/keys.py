@@ -111,7 +111,7 @@ def unset_values(version: str, source: str, target: str, *, classic: bool) -> di
 
 
 #: The clients that copy records, each by the end of the flow that it is of.
-_CLIENTS: Final[Mapping[str, Component]] = {"source": "consumer", "target": "producer"}
+_CLIENT_OF_END: Final[Mapping[str, Component]] = {"source": "consumer", "target": "producer"}
 
 
 def check_flow_keys(flow: Flow, role: MirrorMaker) -> list[Finding]:
@@ -138,7 +138,7 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
     """Find keys of workers and clients that stand for all clusters, and are read of one alone."""
     read = known_keys("mm2", role.version)
     beside = frozenset[str]().union(*(known_keys(component, role.version) for component in BESIDE))
-    of_all = read.union(*(known_keys(c, role.version) for c in BESIDE if c not in _CLIENTS.values()))
+    of_all = read.union(*(known_keys(c, role.version) for c in BESIDE if c not in _CLIENT_OF_END.values()))
     for key, bare in bare_keys(spec).items():
         offsets = f"{spec.source}->{spec.target}.producer."
         if key.startswith(offsets) and key.removeprefix(offsets) in known_keys("producer", role.version):
@@ -168,7 +168,7 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
             what = f"MirrorMaker 2 does not know {key} and ignores it"
             fix = f"write {key.removesuffix(bare)}tasks.max"
             yield Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,)))
-        for end, reader in _CLIENTS.items():
+        for end, reader in _CLIENT_OF_END.items():
             begin = f"{spec.source if end == 'source' else spec.target}."
             place = f"{begin}{reader}.{bare}"
             if key == f"{begin}{bare}" and bare in known_keys(reader, role.version) - of_all:

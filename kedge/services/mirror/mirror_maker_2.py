@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from kedge.plan.jvm_flags import maximum_heap_mib
 from kedge.plan.settings import MIB, Basis, Choice, Sheet
 from kedge.plan.values import int_or_zero, value_of
 from kedge.services.clients.client_checks import check_consumer, check_producer
@@ -73,18 +74,23 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
         "process ran all tasks"
     )
     mib = heap_of(BASE_MIB + buffer // MIB + fetched)
+    codec = value_of(sheet, f"{flow.flow.target}.producer.compression.type")
+    put_jvm(environment, flow, mib, because, buffer // MIB, tasks=flow.limits.largest, codec=codec)
     tasks = int_or_zero(value_of(sheet, "tasks.max"))
-    if tasks * buffer // MIB > mib:
+    heap = maximum_heap_mib(value_of(environment, "KAFKA_HEAP_OPTS")) or mib
+    if tasks * buffer // MIB > heap:
         sheet.note(
             "mirror.heap",
             f"each task has a producer with a buffer of its own: while the target takes nothing, {tasks} "
-            f"tasks buffer up to {tasks * buffer // MIB} MiB over all workers, and the heap of one is {mib} "
-            "MiB",
-            "set heap_mib, or a smaller buffer.memory in producer_settings, where the target may stall",
+            f"tasks buffer up to {tasks * buffer // MIB} MiB over all workers, and the "
+            f"{'planned ' * (heap == mib)}heap of one is {heap} MiB",
+            sheet.either(
+                "set heap_mib, or a smaller buffer.memory in producer_settings, where the target may stall",
+                "raise the heap (-Xmx), or set a smaller buffer.memory for its producers, where the target "
+                "may stall",
+            ),
             variable=f"{flow.variable}.heap_mib",
         )
-    codec = value_of(sheet, f"{flow.flow.target}.producer.compression.type")
-    put_jvm(environment, flow, mib, because, buffer // MIB, tasks=flow.limits.largest, codec=codec)
     _name(sheet, names)
     for key, value in beaten.items():
         sheet.give(key, str(value))
@@ -137,14 +143,16 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
             f"{kind}.storage.topic", "group", topic, "the workers' own topic, apart from those of other flows"
         )
     of_target, of_source = (limits.target_copies, there), (limits.source_copies, here)
+    location = "offset-syncs.topic.location"
+    at_target = (sheet.own(f"{here}->{there}.{location}") or sheet.own(location)) == "target"
     for key, (copies, where), held in (
         ("replication.factor", of_target, "mirrored records"),
         ("checkpoints.topic.replication.factor", of_target, "the translated offsets of groups"),
         ("heartbeats.topic.replication.factor", of_target, "the heartbeats"),
         (
             "offset-syncs.topic.replication.factor",
-            of_source,
-            "that by which offsets of groups are translated",
+            of_target if at_target else of_source,
+            "what group offsets are translated with",
         ),
         ("offset.storage.replication.factor", of_target, "the positions of the flow"),
         ("status.storage.replication.factor", of_target, "the states of its tasks"),

@@ -22,7 +22,7 @@ _OF_JAVA_TOO: Final = ("nothing to repeat", "multiple repeat", "missing )", "unb
 #: What is never done with an interval below 0, and the default.
 _NEVER: Final = {
     "refresh.topics.interval.seconds": (
-        "never looks for new topics and partitions, and copies those alone that are there as it starts",
+        "never looks for new topics and partitions, and copies only those that exist when it starts",
         "10 minutes",
     ),
     "sync.group.offsets.interval.seconds": ("never moves the offsets of a group", "a minute"),
@@ -83,7 +83,7 @@ def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Findi
             yield _warning(f"{off} is {value}: {name} {never}", f"take {off} out, for {default}", off)
     off, value = _of(values, name, "refresh.topics.enabled")
     if value == "false":
-        what = f"{off} is false: {name} copies those topics and partitions alone that are there as it starts"
+        what = f"{off} is false: {name} copies only the topics and partitions that exist when it starts"
         yield _warning(what, f"take {off} out", off)
     yield from _offsets(values, name)
     tasks, count = _of(values, name, "tasks.max")

@@ -177,7 +177,8 @@ def check_files(sheet: Sheet, spec: StreamsApp, brokers: int | None) -> None:
             "streams.changelog",
             f"replication.factor{sheet.of(sheet.where)} is 1, one copy of each internal topic: losing a "
             "broker loses state and records",
-            f"take replication.factor{sheet.out}, for that of the brokers, or set it to 3",
+            f"take replication.factor{sheet.out}, for that of the brokers, or set it to "
+            f"{min(3, brokers or 3)}",
             "replication.factor",
         )
     of = brokers or 1
