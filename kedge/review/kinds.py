@@ -116,6 +116,8 @@ _MAIN: Final = {
     **MIRRORS,
     "streams": _APPLICATION,
 }
+#: What a JVM reads after its command line.
+_OF_JVM: Final = "_JAVA_OPTIONS"
 #: A start script that nothing stands before which may set variables.
 _START: Final = r"(?:/\S*/)?kafka-rest-start\s"
 #: A version in the name of a jar of a class path; Confluent's builds of Kafka have a version of their own.
@@ -303,12 +305,10 @@ def _of_container(one: ComposeContainer) -> FileFindings:
         # A broker's own stand beside them in an image of both.
         proxy = not image or "rest" in image
         kept = {k: v for k, v in environment.items() if proxy or _REST_VARIABLE.fullmatch(k)}
-        kept = {
-            k: v for k, v in kept.items() if k.startswith(("KAFKA", "JMX_PORT", "LOG_DIR", "_JAVA_OPTIONS"))
-        }
+        kept = {k: v for k, v in kept.items() if k.startswith(("KAFKA", "JMX_PORT", "LOG_DIR"))}
         part = FileFindings(_NAME, one.where, values, kept, one.limits, version=said)
-        # Another image, or another command, may set what is not seen here.
-        starts = _CONTAINED.plain in image and not (one.properties or one.command)
+        # Another image, another command, or the JVM itself may set what is not seen here.
+        starts = _CONTAINED.plain in image and not (one.properties or one.command or _OF_JVM in environment)
         part = replace(part, command=command, limits=one.names, starts=bool(image) and starts)
         variables = "" if one.properties else _CONTAINED.variables
         lacking = bool(one.elsewhere)

@@ -367,6 +367,12 @@ def test_what_an_extending_service_does_not_set_may_be_set(tmp_path: Path) -> No
     assert not [f for f in found.findings if "is not set" in f.message], messages(found)
 
 
+def test_a_heap_that_the_jvm_reads_by_itself_may_be_set(tmp_path: Path) -> None:
+    judgement = named(tmp_path, "_JAVA_OPTIONS: -Xmx2g")
+    assert "-Xmx256M" not in messages(judgement)
+    assert "_JAVA_OPTIONS" not in messages(judgement)
+
+
 def test_a_variable_without_a_value_comes_from_the_shell(tmp_path: Path) -> None:
     text_ = "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.2\n    environment:\n"
     (found,) = services(
