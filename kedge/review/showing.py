@@ -144,10 +144,7 @@ def several(one: Judgement) -> str:
     if one.instances == 1:
         return ""
     if one.alone:
-        return (
-            f"The values are for one process that carries the workload alone; the plan would have "
-            f"{one.instances} on this machine."
-        )
+        return f"The values are for one process; the plan would have {one.instances} on this machine."
     return (
         f"One process cannot carry this workload: the values are those of one of {one.instances}, as many as "
         "the plan would have on this machine."

@@ -449,7 +449,7 @@ def test_a_workload_gets_one_answer_for_the_memory_of_one_container(tmp_path: Pa
     assert memory == f"set mem_limit to {row(judgement, 'mem_limit').planned}, and the heap to {wanted[1]}m"
     assert row(judgement, "KAFKAREST_HEAP_OPTS").planned == f"-Xms{wanted[1]}m -Xmx{wanted[1]}m"
     printed = " ".join(text_of([judgement], []).split())
-    assert "for one process that carries the workload alone; the plan would have 2 on this machine" in printed
+    assert "for one process; the plan would have 2 on this machine" in printed
 
 
 @pytest.mark.process
