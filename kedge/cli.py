@@ -13,11 +13,15 @@ from kedge.evidence.release import VERSION
 
 
 class Command(NamedTuple):
-    """A part of the command: the module whose ``main`` it is, what it is for, and an example."""
+    """A part of the command: the module whose ``main`` it is, what it is for, and an example.
+
+    ``in_clone``: a wheel has not what it needs.
+    """
 
     module: str
     purpose: str
     example: str
+    in_clone: bool = False
 
 
 COMMANDS: Final = {
@@ -39,25 +43,29 @@ COMMANDS: Final = {
     ),
     "audit": Command(
         "spark_checks.__main__",
-        "judge evidence: verdicts, a report (needs Spark)",
+        "judge evidence with Spark: verdicts, a report",
         "--evidence runs/latest/evidence --slo runs/latest/slo.yml --out report",
+        in_clone=True,
     ),
     "limits": Command(
         "verify.limits",
         "compare a living cluster with the limits of a guide",
         "-i inventories/prod --cluster leaf",
+        in_clone=True,
     ),
     "measure": Command(
         "verify.measure.__main__",
         "measure what one partition of a cluster sustains",
         "-i inventories/prod --cluster leaf --record-bytes 1000",
+        in_clone=True,
     ),
     "watch-topic": Command(
         "verify.watch_topic",
         "print how fast a topic grows",
         "-i inventories/prod --cluster leaf --topic orders",
+        in_clone=True,
     ),
-    "setup": Command("kedge.setup.phases", "install what a clone lacks", "--without-fleet"),
+    "setup": Command("kedge.setup.phases", "install what a clone lacks", "--without-fleet", in_clone=True),
     "completion": Command("kedge.completion", "print what completes these in bash or zsh", "bash"),
 }
 #: What only a clone has: playbooks, the load, the audit.
@@ -92,7 +100,9 @@ def _loaded(name: str) -> Callable[[list[str]], int]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _OF_A_CLONE:
             raise
-        print(f"kedge {name} needs a clone of Kedge that `make setup` made ready: {error}", file=sys.stderr)
+        print(
+            f"kedge {name} needs a clone of Kedge: {error}; run python3 -m kedge.setup there", file=sys.stderr
+        )
         sys.exit(2)
     found: Callable[[list[str]], int] = module.main
     return found
@@ -101,7 +111,8 @@ def _loaded(name: str) -> Callable[[list[str]], int]:
 def _help() -> str:
     wide = max(map(len, COMMANDS))
     lines = [
-        f"  {name:{wide}}  {one.purpose}\n  {'':{wide}}  kedge {name} {one.example}"
+        f"  {name:{wide}}  {one.purpose}{' (in a clone)' * one.in_clone}\n"
+        f"  {'':{wide}}  kedge {name} {one.example}"
         for name, one in COMMANDS.items()
     ]
     return "\n".join(
