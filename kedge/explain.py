@@ -1,4 +1,4 @@
-"""``kedge explain WORD``: what a key or a rule is, and what the plan of an inventory does with it."""
+"""``kedge explain WORD``: what a key, a rule or a variable is, and what an inventory's plan does with it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
 
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
 from kedge.evidence.command_line import described, working
 from kedge.evidence.nearest import nearest
 from kedge.evidence.printable import plain_lines
@@ -16,6 +19,7 @@ from kedge.keys import catalogue
 from kedge.plan.compact_names import compact
 from kedge.plan.inventory.archives import read_archives
 from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.inventory.variables import OfHost, Shared
 from kedge.plan.inventory.yaml_files import InventoryError
 from kedge.plan.plan import Plan
 from kedge.plan.rules import setting as rules_setting
@@ -23,6 +27,9 @@ from kedge.plan.rules import since, told
 from kedge.plan.settings import Setting
 from kedge.plan.sources import cited
 from kedge.plan.text import findings, wrapped
+from kedge.plan.variable_messages import models_in
+from kedge.plan.variables import DefaultRule
+from kedge.services.host.facts import HostFacts
 from kedge.services.planning import make_plan
 from kedge.services.registry import SERVICES
 
@@ -45,7 +52,9 @@ _OF_IMAGE: Final = "KAFKA_REST_"
 def main(arguments: list[str] | None = None) -> int:
     """Print what is known of a word; return 0, or 2 where nothing is or an input cannot be read."""
     parser = argparse.ArgumentParser(prog="kedge explain", description=described(__doc__))
-    parser.add_argument("word", metavar="KEY|RULE", help="a component's key, or a rule that a plan names")
+    parser.add_argument(
+        "word", metavar="KEY|RULE", help="a component's key, a rule that a plan names, or a variable"
+    )
     parser.add_argument(
         "where", nargs="?", default="", help="only of places that begin so, such as rest1 or 'topic orders'"
     )
@@ -60,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2
-    known = [*of_key(options.word), *of_rules(options.word)]
+    known = [*of_key(options.word), *of_variable(options.word), *of_rules(options.word)]
     planned = list(of_plan(plan, options.word, options.where)) if plan else []
     if not known and not planned:
         near = nearest(options.word, words(plan))
@@ -88,7 +97,7 @@ def _plan(inventory: list[Path]) -> Plan | None:
 def words(plan: Plan | None) -> set[str]:
     """Return all that can be explained."""
     known = {key for component in get_args(catalogue.Component) for key in catalogue.every_key(component)}
-    known |= {*told()}
+    known |= {*told(), *(name for name, _ in _variables())}
     if plan:
         known |= {word for _, s in plan.settings() for word in (s.key, s.rule)}
         known |= {f.rule for f in plan.findings}
@@ -117,6 +126,33 @@ def of_key(key: str) -> Iterator[str]:
         held = "; ".join(filter(None, (takes, f"default {default}" if default else "")))
         by = "; ".join(f"{component} {', '.join(of)}" for component, of in readers.items())
         yield from wrapped(f"{by}{f': {held}' if held else ''}", 4)
+
+
+def of_variable(word: str) -> Iterator[str]:
+    """Yield what a variable of an inventory is, and its default; those of all services that have the name."""
+    for name, field in _variables():
+        if word not in (name, name.rpartition(".")[2]):
+            continue
+        rules = [mark.rule for mark in field.metadata if isinstance(mark, DefaultRule)]
+        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        yield f"variable {name}"
+        yield from wrapped(field.description or "", 4)
+        yield from ([f"    planned by {rules[0]}"] if rules else [])
+        yield from ([f"    default {default}"] if isinstance(default, bool | int | float | str) else [])
+
+
+def _variables() -> Iterator[tuple[str, FieldInfo]]:
+    models: list[tuple[type[BaseModel], str]] = [(Shared, ""), (OfHost, ""), (HostFacts, "host_")]
+    models += [(one.variables, f"{one.name}_") for one in SERVICES if one.variables]
+    for model, prefix in models:
+        yield from _fields(model, prefix)
+
+
+def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        yield f"{prefix}{name}", field
+        for inner in models_in(field.annotation):
+            yield from _fields(inner, f"{prefix}{name}.")
 
 
 def of_rules(word: str) -> Iterator[str]:

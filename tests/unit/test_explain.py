@@ -49,6 +49,15 @@ def test_a_clients_key_is_found_under_the_name_that_its_component_has_for_it(wor
     assert not any("linger" in line for line in of_plan(plan, "ms", "mm1"))
 
 
+@pytest.mark.parametrize("word", ["mirror_maker_flows.round_trip_ms", "round_trip_ms"])
+def test_a_variable_of_an_inventory_is_told(capsys: pytest.CaptureFixture[str], word: str) -> None:
+    assert main([word]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("variable mirror_maker_flows.round_trip_ms\n    ")
+    assert main(["kafka_rest_stop_second"]) == 2
+    assert "did you mean kafka_rest_stop_seconds?" in capsys.readouterr().err
+
+
 def test_a_rule_is_told_with_its_findings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rest.gc", *EXAMPLE]) == 0
     said = capsys.readouterr().out
