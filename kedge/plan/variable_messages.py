@@ -47,7 +47,7 @@ _QUANTITY: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+|%)(/
 #: What a unit is in the unit of a variable.
 _IN: Final[dict[str, dict[str, float]]] = {
     "MiB": {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024},
-    "bytes": {"b": 1, "k": 1024, "m": 1024**2, "g": 1024**3},
+    "bytes": {"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "k": 1024, "m": 1024**2, "g": 1024**3},
     "ms": {"ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000},
     "seconds": {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400},
     "minutes": {"s": 1 / 60, "m": 1, "min": 1, "h": 60},

@@ -209,6 +209,7 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({"st1/streams_app_jars/0/sha256": "z" * 64}, "streams_app_jars[0].sha256", "zzz", "64 characters that sha256sum says"),
     ({"all/host_memory_mib": 32}, "host_memory_mib", "32", "the unit is MiB"),
     ({"all/host_memory_mib": 34_359_738_368}, "host_memory_mib", "34359738368", "the unit is MiB"),
+    ({f"rest1/{W}/record_bytes": "1kB"}, f"{W}.record_bytes", "'1kB'", "write 1000: the unit is bytes"),
     ({f"rest1/{W}/delivery_latency_ms": "1s"}, f"{W}.delivery_latency_ms", "'1s'", "write 1000: the unit is ms"),
     ({f"rest1/{W}/delivery_latency_ms": 1}, f"{W}.delivery_latency_ms", "1", "the unit is ms"),
     ({f"rest1/{W}/client_pause_ms": 6}, f"{W}.client_pause_ms", "6", "the unit is ms"),
