@@ -72,7 +72,8 @@ def _short(one: Judgement) -> Iterator[str]:
         yield f"  {_NOTHING}"
     yield from _hung("  ", looked(one))
     rows = chosen(one.rows, full=False)
-    said = {(f.where, key) for f in shown for key in (f.subject.keys if f.subject else (None,))}
+    said = {key for f in shown if f.subject for key in f.subject.keys}
+    placed = {f.where for f in shown if f.subject is None}
     # What rests on a number that nobody gave is not advised; a value that is filled in later is not known.
     # What writes into a folder that a deploy makes would not start elsewhere; Kafka's scripts have the flags
     # of a collector by themselves.
@@ -80,7 +81,7 @@ def _short(one: Judgement) -> Iterator[str]:
         row
         for row in rows
         if not row.needs
-        and not (row.place and said & {(row.place, row.key), (row.place, None)})
+        and not (row.place and (row.key in said or row.place in placed))
         and not comes_later(row.today or "")
         and not (row.today is None and ("/var/log/" in (row.planned or "") or row.rule.endswith(".gc")))
     ]

@@ -15,6 +15,7 @@ from kedge.review.processes import FLOW as NAME
 from kedge.review.processes import HOST, VERSIONS, ReviewedMachine, RunningProcess
 from kedge.review.reading import ReviewError, Value
 from kedge.review.showing import chosen
+from kedge.review.showing import text as shown
 from kedge.services.mirror.keys import holding, plan_key
 from kedge.services.planning import make_plan
 from tests.planned import streams
@@ -143,6 +144,17 @@ def test_one_copy_alone_is_warned_of_with_what_it_loses(tmp_path: Path, key: str
     assert (found.severity, found.fix) == ("warning", f"set {key} to 3")
     assert found.message.startswith(f"{key} is 1, one copy: losing a broker")
     assert loses in found.message
+
+
+def test_single_copies_at_one_end_are_one_finding_and_are_not_told_again(tmp_path: Path) -> None:
+    keys = ("replication.factor", "offset.storage.replication.factor", "status.storage.replication.factor")
+    one = judged(tmp_path, FLOW + "".join(f"{key}=1\n" for key in keys))
+    (found,) = wrong(one)
+    assert found.message.startswith(
+        "replication.factor and 2 more factors are 1, one copy: losing a broker of b"
+    )
+    assert found.fix == f"set {', '.join(keys)} to 3"
+    assert "factor: 1 -> 3" not in shown([one], [])
 
 
 def test_one_copy_of_what_an_application_keeps_is_warned_of(tmp_path: Path) -> None:

@@ -145,7 +145,8 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
     of_target, of_source = (limits.target_copies, there), (limits.source_copies, here)
     location = "offset-syncs.topic.location"
     at_target = (sheet.own(f"{here}->{there}.{location}") or sheet.own(location)) == "target"
-    for key, (copies, where), held in (
+    alone: dict[tuple[int, str], dict[str, str]] = {}
+    for key, end, held in (
         ("replication.factor", of_target, "mirrored records"),
         ("checkpoints.topic.replication.factor", of_target, "the translated offsets of groups"),
         ("heartbeats.topic.replication.factor", of_target, "the heartbeats"),
@@ -158,14 +159,19 @@ def _connect(sheet: Sheet, flow: Flow, file: str) -> None:
         ("status.storage.replication.factor", of_target, "the states of its tasks"),
         ("config.storage.replication.factor", of_target, "the configuration of its tasks"),
     ):
-        put(key, "replication", copies, f"what the brokers of cluster {where} can hold, 3 at most")
-        if value_of(sheet, key) == "1" and copies > 1:
-            sheet.warning(
-                "mirror.replication",
-                f"{key}{sheet.of(sheet.where)} is 1, one copy: losing a broker of {where} loses {held}",
-                f"set {key} to {copies}",
-                key,
-            )
+        put(key, "replication", end[0], f"what the brokers of cluster {end[1]} can hold, 3 at most")
+        if value_of(sheet, key) == "1" and end[0] > 1:
+            alone.setdefault(end, {})[key] = held
+    for (copies, where), lost in alone.items():
+        first, *others = lost
+        more = f" and {len(others)} more factors are" if others else " is"
+        sheet.warning(
+            "mirror.replication",
+            f"{first}{sheet.of(sheet.where)}{more} 1, one copy: losing a broker of {where} loses "
+            f"{', '.join(lost.values())}",
+            f"set {', '.join(lost)} to {copies}",
+            *lost,
+        )
     policy = (
         "IdentityReplicationPolicy" if spec.replication_policy == "identity" else "DefaultReplicationPolicy"
     )
