@@ -123,7 +123,7 @@ def test_a_proxy_that_refuses_while_it_warms_up_gets_one_line(
 def test_an_error_inside_a_200_ends_the_measurement(url: str) -> None:
     Proxy.entry = {"partition": None, "offset": None, "error_code": 50003}
     with pytest.raises(ProxyRefusedError, match="50003"):
-        produce([url], "t", Produce(1, clients=1), 20, 0.5)
+        produce([url], "t", Produce(1, clients=1), 20, 10)
 
 
 @pytest.mark.slow  # the whole bench, on a double of a proxy
