@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Print what is known of a word; return 0, or 2 where nothing is or an input cannot be read."""
     parser = argparse.ArgumentParser(prog="kedge explain", description=described(__doc__))
     parser.add_argument(
-        "word", metavar="KEY|RULE", help="a component's key, a rule that a plan names, or a variable"
+        "word", metavar="KEY|RULE|VARIABLE", help="a component's key, a rule that a plan names, or a variable"
     )
     parser.add_argument(
         "where", nargs="?", default="", help="only of places that begin so, such as rest1 or 'topic orders'"
