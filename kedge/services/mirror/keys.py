@@ -139,29 +139,25 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
     read = known_keys("mm2", role.version)
     beside = frozenset[str]().union(*(known_keys(component, role.version) for component in BESIDE))
     of_all = read.union(*(known_keys(c, role.version) for c in BESIDE if c not in _CLIENT_OF_END.values()))
+    offsets = f"{spec.source}->{spec.target}.producer."
+
+    def moved(what: str, key: str, place: str) -> Finding:
+        fix = f"take {key} out: {place} is there" if place in spec.settings else f"write {place}"
+        return Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,)))
+
     for key, bare in bare_keys(spec).items():
-        offsets = f"{spec.source}->{spec.target}.producer."
         if key.startswith(offsets) and key.removeprefix(offsets) in known_keys("producer", role.version):
             place = f"{spec.target}.producer.{key.removeprefix(offsets)}"
-            yield Finding(
-                "warning",
-                "keys.unknown",
-                where,
-                f"MirrorMaker 2 reads {key} for the producer of its offset syncs alone, and copies "
-                f"records by {place}",
-                f"take {key} out: {place} is there" if place in spec.settings else f"write {place}",
-                Subject(where, (key,)),
+            what = (
+                f"MirrorMaker 2 reads {key} for the producer of its offset syncs alone, and copies records "
+                f"by {place}"
             )
+            yield moved(what, key, place)
         client, override, rest = bare.partition(".override.") if key == bare else key.partition(".override.")
         if override and client.rpartition(".")[2] == "producer" and not key.startswith(f"{offsets}override."):
             place = f"{offsets}override.{rest}"
-            yield Finding(
-                "warning",
-                "keys.unknown",
-                where,
-                f"MirrorMaker 2 reads producer.override. only for a flow, and ignores {key}",
-                f"take {key} out: {place} is there" if place in spec.settings else f"write {place}",
-                Subject(where, (key,)),
+            yield moved(
+                f"MirrorMaker 2 reads producer.override. only for a flow, and ignores {key}", key, place
             )
             continue
         if bare == "task.max":
@@ -172,14 +168,7 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
             begin = f"{spec.source if end == 'source' else spec.target}."
             place = f"{begin}{reader}.{bare}"
             if key == f"{begin}{bare}" and bare in known_keys(reader, role.version) - of_all:
-                yield Finding(
-                    "warning",
-                    "keys.unknown",
-                    where,
-                    f"no client of MirrorMaker 2 reads {key}: its {reader} reads {place}",
-                    f"take {key} out: {place} is there" if place in spec.settings else f"write {place}",
-                    Subject(where, (key,)),
-                )
+                yield moved(f"no client of MirrorMaker 2 reads {key}: its {reader} reads {place}", key, place)
         newer = bare.replace("blacklist", "exclude")
         if newer != bare and bare in read and newer in read:
             what = f"{key} is read up to 3.9 alone: 4.0 ignores it, and excludes nothing by it"
