@@ -71,6 +71,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     known = [*of_key(options.word), *of_variable(options.word), *of_rules(options.word)]
     planned = list(of_plan(plan, options.word, options.where)) if plan else []
+    if plan and not planned:
+        # A variable that the plan fills has its value in what its rule sets.
+        planned = [
+            line
+            for _, field in _named(options.word)
+            for rule in _rules(field)
+            for line in of_plan(plan, rule, options.where)
+        ]
     if not known and not planned:
         near = nearest(options.word, words(plan))
         where = "neither a component nor the plan has it" if plan else "give -i INV for what its plan has"
@@ -130,15 +138,21 @@ def of_key(key: str) -> Iterator[str]:
 
 def of_variable(word: str) -> Iterator[str]:
     """Yield what a variable of an inventory is, and its default; those of all services that have the name."""
-    for name, field in _variables():
-        if word not in (name, name.rpartition(".")[2]):
-            continue
-        rules = [mark.rule for mark in field.metadata if isinstance(mark, DefaultRule)]
+    for name, field in _named(word):
+        rules = _rules(field)
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         yield f"variable {name}"
         yield from wrapped(field.description or "", 4)
         yield from ([f"    planned by {rules[0]}"] if rules else [])
         yield from ([f"    default {default}"] if isinstance(default, bool | int | float | str) else [])
+
+
+def _named(word: str) -> Iterator[tuple[str, FieldInfo]]:
+    return ((name, field) for name, field in _variables() if word in (name, name.rpartition(".")[2]))
+
+
+def _rules(field: FieldInfo) -> list[str]:
+    return [mark.rule for mark in field.metadata if isinstance(mark, DefaultRule)]
 
 
 def _variables() -> Iterator[tuple[str, FieldInfo]]:
@@ -190,7 +204,8 @@ def of_plan(plan: Plan, word: str, where: str = "") -> Iterator[str]:
     about = tuple(
         f
         for f in plan.findings
-        if _is_at(f.where, where) and (f.rule == word or (f.subject and word in f.subject.keys))
+        if _is_at(f.where, where)
+        and (f.rule == word or (f.subject and word in (f.subject.variable, *f.subject.keys)))
     )
     if about:
         yield from findings(about)
@@ -204,7 +219,7 @@ def _is_named(key: str, word: str) -> bool:
 
 
 def _is_at(place: str, where: str) -> bool:
-    return not where or place == where or place.startswith((f"{where} ", f"{where}@"))
+    return not where or place == where or place.startswith((f"{where} ", f"{where}@", f"{where}:"))
 
 
 def _addresses(settings: Iterable[Setting]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from itertools import groupby
 from typing import Final
 
 from kedge.evidence.release import VERSION
@@ -325,13 +326,14 @@ def _flat(plan: Plan) -> dict[tuple[str, str, str], Setting]:
 
 def _settings(settings: tuple[Setting, ...]) -> Iterator[str]:
     file = ""
-    for s in settings:
-        if s.file != file:
-            file = s.file
+    for (of, reason), same in groupby(settings, lambda s: (s.file, _reason(s))):
+        if of != file:
+            file = of
             yield f"  {file}"
-        mark = "   (yours)" if s.by == "person" else ""
-        yield f"    {s.key}={'***' if s.hidden else s.value}{mark}"
-        yield from wrapped(_reason(s), 8)
+        for s in same:
+            mark = "   (yours)" if s.by == "person" else ""
+            yield f"    {s.key}={'***' if s.hidden else s.value}{mark}"
+        yield from wrapped(reason, 8)
 
 
 def _reason(s: Setting) -> str:

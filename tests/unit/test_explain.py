@@ -58,6 +58,15 @@ def test_a_variable_of_an_inventory_is_told(capsys: pytest.CaptureFixture[str], 
     assert "did you mean kafka_rest_stop_seconds?" in capsys.readouterr().err
 
 
+def test_a_variable_is_told_with_what_the_plan_has_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kafka_rest_heap_mib", "rest1", *EXAMPLE]) == 0
+    assert (
+        "\n\nrest1 kafka_rest@[8082-8083]\n    environment  KAFKAREST_HEAP_OPTS=-X" in capsys.readouterr().out
+    )
+    assert main(["kafka_rest_archive", *EXAMPLE]) == 0
+    assert "warning: rest[1-2]: kafka_rest_archive (inventory.archive)\n" in capsys.readouterr().out
+
+
 def test_a_rule_is_told_with_its_findings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rest.gc", *EXAMPLE]) == 0
     said = capsys.readouterr().out

@@ -187,6 +187,14 @@ def test_the_text_says_of_like_instances_that_they_are_alike() -> None:
     assert max(len(line) for line in said.splitlines() if line.startswith("        ")) <= 110
 
 
+def test_the_text_says_a_reason_once_for_settings_in_a_row_that_share_it() -> None:
+    said = text(make_plan(rest(1, {"consumers": 10})))
+    assert (
+        "    rootLogger.appenderRef.file.ref=file\n    rootLogger.appenderRef.stdout.ref=STDOUT\n    logger."
+        in said
+    )
+
+
 def test_a_secret_is_not_printed() -> None:
     from kedge.plan.plan import PlannedInstance  # noqa: PLC0415 - one test
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kedge.plan.findings import Finding, Severity
+from kedge.plan.findings import Finding, Severity, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.service import Service
 
@@ -229,7 +229,9 @@ class _Archive:
     wanted: str
 
     def finding(self, severity: Severity, variable: str, message: str, fix: str) -> Finding:
-        return Finding(severity, "inventory.archive", f"{self.host}: {variable}", message, fix)
+        return Finding(
+            severity, "inventory.archive", f"{self.host}: {variable}", message, fix, Subject(variable)
+        )
 
 
 def _named(inventory: Inventory, services: Iterable[Service]) -> Iterator[_Archive]:
