@@ -53,6 +53,17 @@ def test_each_instance_listens_on_its_port(host: Any, planned: Planned) -> None:
         assert host.socket(f"tcp://0.0.0.0:{instance['port']}").is_listening, instance["port"]
 
 
+def test_each_balancer_is_reached_from_here(host: Any, plan: dict[str, Any]) -> None:
+    """The balancer's own host does not see that loopback alone is bound, or that a firewall is closed."""
+    connect = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 10).close()"
+    for of_host in plan["hosts"].values():
+        for balancer in of_host["services"].get("rest_balancer", {}).get("instances", ()):
+            name, _, port = value(balancer, "address").rpartition(":")
+            bound = value(balancer, "bind").rpartition(":")[0]
+            if bound in (name, "0.0.0.0"):  # noqa: S104 - else clients come by an address of another network
+                host.check_output("python3 -c %s %s %s", connect, name.strip("[]"), port)
+
+
 def agent(instance: dict[str, Any]) -> str | None:
     """Address and port of the metrics agent; None where none is planned."""
     found = (re.search(r"-javaagent:[^=]+=([^:]+:\d+):", s["value"]) for s in instance["settings"])
