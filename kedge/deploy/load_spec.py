@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
-from kedge.deploy.planned import flow_of, planned_instances, planned_value, reached
+from kedge.deploy.planned import planned_instances, planned_value, reached
 from kedge.evidence.load_options import LoadSpec, RestLoad
 from kedge.plan.hosts import in_url
 from kedge.plan.inventory.secrets import public
+from kedge.services.mirror.flow import flow_of
 from kedge.services.mirror.topics_and_groups import FlowFacts
 
 #: How long processes of a load may take to start beyond its warm-up, and to end beyond its own time limits.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kedge.deploy.planned import flow_of, planned_instances
+from kedge.deploy.planned import planned_instances
 from kedge.review.kinds import MIRROR_MAINS, SIGNS
+from kedge.services.mirror.flow import flow_of
 from kedge.services.rest.distributions import DISTRIBUTIONS
 
 #: Services whose instances have no port of their own.

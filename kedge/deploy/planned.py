@@ -28,11 +28,6 @@ def named(instances: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[
     return [i for i in instances if i["name"] in wanted]
 
 
-def flow_of(process: object) -> str:
-    """Return the flow of a mirror process, whose name is that of the flow and a number (FLOW-0)."""
-    return str(process).rpartition("-")[0]
-
-
 def planned_value(instance: Mapping[str, Any], key: str) -> str:
     """Return the planned value of a key of an instance.
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from kedge.deploy.planned import flow_of, planned_value, reached
+from kedge.deploy.planned import planned_value, reached
 from kedge.plan.hosts import in_url
 from kedge.services.balancer.security import ANY
+from kedge.services.mirror.flow import flow_of
 from kedge.services.rest.distribution import LISTENER
 
 #: Stands for the password with which a balancer is asked; the role knows it.

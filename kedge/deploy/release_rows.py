@@ -15,27 +15,10 @@ from kedge.evidence.border.instances import MARK
 from kedge.evidence.printable import plain
 from kedge.evidence.secrets import holds_secret, looks_secret
 from kedge.plan.inventory.secrets import mark
+from kedge.plan.running import Row
 
 #: Of a planned setting, what a release keeps; its file by the path inside the release.
 _KEPT: Final = ("key", "rule", "because", "source", "basis")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A setting of a release. Of a secret, ``value`` is no more than a mark, and ``digest`` tells it."""
-
-    file: str
-    key: str
-    value: str
-    reason: str = ""
-    secret: bool = False
-    digest: str = ""
-
-    def differs(self, other: Row) -> bool:
-        """Return whether another row of the same key has another value."""
-        if self.digest and other.digest:
-            return self.digest != other.digest
-        return self.value != other.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.plan import Part, PlannedInstance
+from kedge.plan.running import Running
 from kedge.plan.settings import Advice, Basis, Choice, Setting, Sheet
 
 #: The instances of a plan: host -> service -> instances.
@@ -201,6 +202,10 @@ class Service:
         archives: what it is installed from, by the variables of a host.
         restarted: its role restarts an instance, so verify.yml may do it under load.
         changes_with: services and tags of deploy.yml by which it may be changed: a run of one holds it too.
+        notices: what clients notice once an instance that runs has what is planned: by which name it is
+            allowed or refused, and in words.
+        allowed: what of that may be allowed by name -> what clients have to do first.
+        instead: what no order of steps brings to instances that run -> what to do in its place.
         tuning: how the names of its rules begin that only tune it, which ``advice: stock`` leaves out.
         idle: why a restart of it says nothing about a load on these topics of a cluster, and how to mend
             that; None where it does.
@@ -227,8 +232,16 @@ class Service:
     archives: Callable[[Mapping[str, Any]], Iterable[Archive]] = _none
     restarted: bool = True
     changes_with: tuple[str, ...] = ()
+    notices: Callable[[Running], Iterable[tuple[str, str]]] = _none
+    allowed: Mapping[str, str] = field(default_factory=dict)
+    instead: Mapping[str, str] = field(default_factory=dict)
     tuning: tuple[str, ...] = ()
     idle: Callable[[Inventory, str, Sequence[str]], tuple[str, str] | None] = lambda *_: None
+
+    @property
+    def unit(self) -> str:
+        """Return the name of its systemd units, its user and its folders."""
+        return self.name.replace("_", "-")
 
     def hosts(self, inventory: Inventory) -> Iterable[str]:
         """Return the hosts that make the service."""
@@ -236,8 +249,8 @@ class Service:
 
     def fields(self) -> Iterator[str]:
         """Yield the full names of the variables of its model."""
-        for field in self.variables.model_fields if self.variables else ():
-            yield f"{self.name}_{field}"
+        for name in self.variables.model_fields if self.variables else ():
+            yield f"{self.name}_{name}"
 
 
 def models(services: Iterable[Service]) -> dict[str, type[BaseModel]]:

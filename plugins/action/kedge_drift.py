@@ -7,9 +7,10 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 
-from kedge.deploy.breaking_changes import notices_beside, notices_unknown, others_of_flows
+from kedge.deploy.breaking_changes import notices
 from kedge.deploy.drift import describe
 from kedge.evidence.border.untrusted import shown
+from kedge.services.mirror.notices import notices_beside, notices_unknown, others_of_flows
 from plugins.action import kedge_release
 
 #: Letters of a failure that are shown.
@@ -66,7 +67,8 @@ class ActionModule(kedge_release.ActionModule):
         if answer.get("failed") or answer.get("unreachable"):
             found = notices_unknown(left_out, _one_line(str(answer.get("msg"))), compared["instances"])
         else:
-            found = notices_beside(left_out, answer, own["instances"], starting)
+            noticed = notices(answer, own["unit"], own["instances"])
+            found = notices_beside(left_out, answer, noticed, starting)
         return compared | {"noticed": [*compared["noticed"], *map(list, found)]}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kedge.deploy.breaking_changes import Notice, turning_tls
 from kedge.deploy.breaking_changes import refusal as unannounced
 from kedge.deploy.deployed import disagreed, left_together
 from kedge.deploy.load_spec import load_option, load_seconds, load_spec
@@ -44,7 +43,9 @@ from kedge.deploy.restarts import (
 from kedge.deploy.rollback import refusal, steps
 from kedge.evidence.border.untrusted import shown
 from kedge.plan.inventory.archives import bytes_unpacked
+from kedge.plan.running import Notice
 from kedge.services.balancer.changing import while_proxies_change
+from kedge.services.rest.notices import turning_tls
 
 
 def of_marks(secrets: Mapping[str, str], within: Any) -> dict[str, str]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from kedge.deploy.breaking_changes import turning_tls
 from kedge.deploy.deploy_steps import step_lines, steps
 from kedge.deploy.drift import describe, lines_of
 from kedge.deploy.occupying import occupying
 from kedge.deploy.planned import adopted, planned_instances
 from kedge.services.planning import make_plan
+from kedge.services.rest.notices import turning_tls
 from plugins.module_utils import predecessor
 from plugins.modules import kedge_instance, kedge_occupied, kedge_release
 from tests.instance_units import instance_unit

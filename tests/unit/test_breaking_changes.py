@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kedge.deploy.breaking_changes import (
-    FIRST,
-    KEPT_PORT,
-    Notice,
-    notices,
-    notices_beside,
-    notices_unknown,
-    others_of_flows,
-    refusal,
-)
+from kedge.deploy.breaking_changes import FIRST, notices, refusal
 from kedge.deploy.deploy_steps import Step, step_lines
 from kedge.deploy.drift import describe
 from kedge.deploy.rendering import render_instance
 from kedge.plan.hosts import Inventory
+from kedge.plan.running import Notice
+from kedge.services.mirror.notices import notices_beside, notices_unknown, others_of_flows
 from kedge.services.planning import make_plan
+from kedge.services.rest.notices import KEPT_PORT
 from lab.bench.hosts.__main__ import played, write_inventory
 from plugins.action.kedge_drift import comparison
 from plugins.filter.kedge import noticed_refusal
@@ -449,14 +443,20 @@ CLASSIC = RUNNING | {"in_force": ["consumer.properties"]}
 BOTH_KINDS = "metrics-0 starts mirror_maker_2 (mirror_maker_kind) while classic mirrors its flow on mm2"
 
 
+def beside(
+    answer: Mapping[str, Any], instances: Sequence[Mapping[str, Any]], starting: Sequence[Mapping[str, Any]]
+) -> list[Notice]:
+    return notices_beside("mm2", answer, notices(answer, "mirror-maker", instances), starting)
+
+
 def test_a_worker_does_not_start_beside_the_other_kind_on_a_host_that_a_limit_leaves_out() -> None:
     classic = {"instances": [CLASSIC], "diff": []}
     starting = [worker({})]
-    said = refusal({"mm1 mirror_maker": notices_beside("mm2", classic, starting, starting)}, [])
+    said = refusal({"mm1 mirror_maker": beside(classic, starting, starting)}, [])
     assert BOTH_KINDS in said
     assert "Stop the mirrors on all hosts (systemctl stop mirror-maker.target), then run" in said
     classic["instances"][0] = CLASSIC | {"active": False}
-    assert notices_beside("mm2", classic, starting, starting) == []
+    assert beside(classic, starting, starting) == []
 
 
 @pytest.mark.slow
@@ -473,7 +473,7 @@ def test_a_worker_does_not_start_beside_one_of_another_number_with_another_exact
     assert [one["name"] for one in others] == ["metrics-1"]
     turned = TURNED | {"before_header": "/etc/mirror-maker/metrics-1/mm2.properties"}
     answer = {"instances": [NEW, RUNNING | {"name": "metrics-1"}], "diff": [turned]}
-    found = notices_beside("mm2", answer, [*starting, *others], starting)
+    found = beside(answer, [*starting, *others], starting)
     assert [(one.instance, one.name) for one in found] == [("metrics-0", "mirror_exactly_once")]
 
 

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kedge.deploy.breaking_changes import KEPT_PORT, Notice, notices
+from kedge.deploy.breaking_changes import notices
 from kedge.deploy.deploy_steps import Step, step_lines, steps
 from kedge.deploy.deployed import reported
 from kedge.deploy.rendering import render_instance
 from kedge.plan.hosts import Inventory
+from kedge.plan.running import Notice
 from kedge.services.planning import make_plan
+from kedge.services.rest.notices import KEPT_PORT
 from plugins.modules.kafka_topics_present import compare
 from tests.planned import CLUSTERS, METRICS, mirrors, streams
 from tests.rest_inventories import rest

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kedge.plan.service import Away, Ports, Service, ready
+from kedge.services.balancer.notices import ALLOWED, notices
 from kedge.services.balancer.planner import SERVICE, plan_balancers
 from kedge.services.balancer.timeouts import drain_settings
 from kedge.services.balancer.variables import RestBalancer
@@ -34,4 +35,6 @@ REST_BALANCER: Final = Service(
     ),
     drain=drain_settings,
     changes_with=(REST,),
+    notices=notices,
+    allowed=ALLOWED,
 )

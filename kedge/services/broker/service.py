@@ -14,6 +14,7 @@ from kedge.plan.plan import PlannedInstance
 from kedge.plan.service import Away, JavaNeed, Kernel, Ports, Service, Wait, ready
 from kedge.plan.settings import Choice
 from kedge.plan.version_numbers import numbers
+from kedge.services.broker.notices import ALLOWED, INSTEAD, notices
 from kedge.services.broker.planner import SERVICE, plan_brokers
 from kedge.services.broker.variables import KafkaBroker
 from kedge.services.host.facts import host_facts
@@ -67,6 +68,9 @@ KAFKA_BROKER: Final = Service(
     ports=Ports(f"{SERVICE}_port", others=_controller_ports),
     memory=f"{SERVICE}_heap_mib",
     changes_with=("topics", "users", "rights"),
+    notices=notices,
+    allowed=ALLOWED,
+    instead=INSTEAD,
     kernel_of=_maps,
     away=lambda *_: Away(
         1,

@@ -62,3 +62,8 @@ class Flow:
     def sheet(self, own: Mapping[str, Any], field: str = "settings") -> Sheet:
         """Return an empty sheet that speaks of this flow; its ``field`` holds the person's own values."""
         return Sheet(f"flow {self.name}", self.advice, own, f"{self.variable}.{field}", self.reader)
+
+
+def flow_of(process: object) -> str:
+    """Return the flow of a mirror process, whose name is that of the flow and a number (FLOW-0)."""
+    return str(process).rpartition("-")[0]

@@ -25,6 +25,7 @@ from kedge.services.host.facts import host_facts
 from kedge.services.rest.distribution import SERVICE
 from kedge.services.rest.distributions import DISTRIBUTIONS
 from kedge.services.rest.instance_count import processes_with_cores, produced_per_s
+from kedge.services.rest.notices import ALLOWED, INSTEAD, notices
 from kedge.services.rest.planner import plan_rest
 from kedge.services.rest.variables import KafkaRest
 
@@ -98,6 +99,9 @@ KAFKA_REST: Final = Service(
     ),
     archives=_archives,
     changes_with=("rest_balancer",),
+    notices=notices,
+    allowed=ALLOWED,
+    instead=INSTEAD,
     tuning=(
         "jetty.",
         "rest.consumer.",
