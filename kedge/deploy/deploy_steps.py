@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from kedge.plan.compact_names import fold
+from kedge.plan.service import Do, Service
+from kedge.services.registry import SERVICES
 
-Do = Literal["start", "drain", "stop", "adopt", "restart", "reload", "serve both", "serve planned"]
 #: What is done to an instance by its state, as ``kedge.deploy.drift.describe`` names states.
 _STARTED: Final = frozenset({"new", "off", "stopped"})
 _RESTARTED: Final = frozenset({"differs", "edited", "older"})
 _ADOPTED: Final = frozenset({"adopt"})
-_REST: Final = "kafka_rest"
-_BALANCER: Final = "rest_balancer"
-#: The order of deploy.yml; of mirrors an instance that moves stops before it starts elsewhere.
-_OTHERS: Final = ("mirror_maker", "streams_app")
-_ALONE: Final = frozenset({"mirror_maker"})
 _SAID: Final[Mapping[Do, str]] = {
     "start": "start",
     "drain": "drain at the balancers",
@@ -28,22 +24,7 @@ _SAID: Final[Mapping[Do, str]] = {
     "serve both": "reload with a health check that former and new proxies pass",
     "serve planned": "reload with the planned health check",
 }
-#: What a step is of one service alone.
-_OWN: Final[Mapping[tuple[Do, str], str]] = {
-    ("adopt", "mirror_maker"): "stop what mirrors now on all hosts, go on at its positions",
-}
-#: What clients notice of a step, whatever changes.
-_COSTS: Final[Mapping[tuple[Do, str], str]] = {
-    ("stop", _REST): "a rebalance of groups with consumers there",
-    ("adopt", _REST): "a rebalance of groups with consumers there",
-    ("adopt", "mirror_maker"): "a delay of the flow",
-    ("restart", _REST): "a rebalance of groups with consumers there",
-    ("stop", "mirror_maker"): "a delay of the flow; some records are repeated",
-    ("restart", "mirror_maker"): "a delay of the flow; some records are repeated",
-    ("stop", "streams_app"): "a rebalance, and a restore where it keeps stores",
-    ("start", "streams_app"): "a rebalance, and a restore where it keeps stores",
-    ("restart", "streams_app"): "a rebalance, and a restore where it keeps stores",
-}
+_RECORDS: Final = {service.name: service for service in SERVICES}
 #: Steps that have an instance run what is planned, or of a balancer all of it but the health check.
 _RUNS_PLANNED: Final = frozenset({"start", "adopt", "restart", "reload", "serve both"})
 
@@ -68,22 +49,38 @@ def steps(states: States, order: Mapping[str, Sequence[str]] | None = None) -> l
     ``order`` has the hosts of a service in the order of its restarts; else they come as in ``states``.
     """
     found = _Found(states, order or {})
-    done = [*found.each("start", "kafka_broker"), *found.each("restart", "kafka_broker")]
-    done += found.each("start", _REST)
-    restarts = [*found.each("adopt", _REST), *found.each("restart", _REST)]
-    balanced = found.has(_BALANCER)
-    done += found.each("drain", _REST) if balanced else ()
-    started, changed = (list(found.each(do, _BALANCER)) for do in ("start", "restart"))
-    between: Do = "serve both" if restarts else "reload"
-    done += [*started, *(Step(between, s.host, s.service, s.instance) for s in changed)]
-    done += [*found.each("stop", _REST), *restarts]
-    # One that is started while proxies change serves both from its start.
-    done += [Step("serve planned", s.host, s.service, s.instance) for s in (*started, *changed) if restarts]
-    for service in _OTHERS:
-        ways: tuple[Do, ...] = ("stop", "start") if service in _ALONE else ("start", "stop")
-        for way in ("adopt", *ways, "restart"):
-            done += found.each(way, service)
+    fronts = {service.after: service.name for service in SERVICES if service.after}
+    done: list[Step] = []
+    for service in sorted(SERVICES, key=lambda one: not one.last):
+        if service.name in fronts:
+            done += _behind(found, service.name, fronts[service.name])
+        elif not service.after:
+            done += _by_itself(found, service)
     return done
+
+
+def _by_itself(found: _Found, service: Service) -> Iterator[Step]:
+    ways: tuple[Do, ...] = ("stop", "start") if service.alone else ("start", "stop")
+    for way in ("adopt", *ways, "restart"):
+        if not (service.last and way == "stop"):
+            yield from found.each(way, service.name)
+
+
+def _behind(found: _Found, service: str, front: str) -> Iterator[Step]:
+    """Yield the steps of a service with balancers in front: they serve old and new until all have changed."""
+    yield from found.each("start", service)
+    restarts = [*found.each("adopt", service), *found.each("restart", service)]
+    if found.has(front):
+        yield from found.each("drain", service)
+    started, changed = (list(found.each(do, front)) for do in ("start", "restart"))
+    between: Do = "serve both" if restarts else "reload"
+    yield from started
+    yield from (Step(between, s.host, s.service, s.instance) for s in changed)
+    yield from found.each("stop", service)
+    yield from restarts
+    # One that is started while proxies change serves both from its start.
+    if restarts:
+        yield from (Step("serve planned", s.host, s.service, s.instance) for s in (*started, *changed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +121,9 @@ def step_lines(done: Sequence[Step], noticed: Mapping[tuple[str, str, str], str]
                 hosts.setdefault(one.host, []).append(one.instance)
             where = "; ".join(f"{host} {fold(names)}" for host, names in hosts.items())
             number += 1
-            do, service = together[0].do, together[0].service
-            lines.append(f"{number}. {service}: {_OWN.get((do, service), _SAID[do])}: {where}")
+            do, service = together[0].do, _RECORDS[together[0].service]
+            said = (service.taking_over if do == "adopt" else "") or _SAID[do]
+            lines.append(f"{number}. {service.name}: {said}: {where}")
             lines += [f"   clients notice: {said}" for said in _noticed(together, noticed or {})]
             together = []
         if step is not None:
@@ -135,7 +133,8 @@ def step_lines(done: Sequence[Step], noticed: Mapping[tuple[str, str, str], str]
 
 def _noticed(together: Sequence[Step], noticed: Mapping[tuple[str, str, str], str]) -> list[str]:
     first = together[0]
-    found = [_COSTS[first.do, first.service]] if (first.do, first.service) in _COSTS else []
+    cost = _RECORDS[first.service].noticed.get(first.do)
+    found = [cost] if cost else []
     # A new health check is no news to clients; what goes with the planned configuration is.
     if first.do in _RUNS_PLANNED:
         own = (noticed.get((s.host, s.service, s.instance), "") for s in together)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
-from kedge.deploy.planned import planned_instances, planned_value, reached
 from kedge.evidence.load_options import LoadSpec, RestLoad
+from kedge.plan.document import planned_instances, planned_value, reached
 from kedge.plan.hosts import in_url
 from kedge.plan.inventory.secrets import public
 from kedge.services.mirror.flow import flow_of

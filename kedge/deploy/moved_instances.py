@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from kedge.deploy.planned import planned_instances
+from kedge.plan.document import planned_instances
 
 
 def new_on(

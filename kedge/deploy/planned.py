@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kedge.plan.document import planned_instances
 from kedge.services.registry import SERVICES
-
-
-def planned_instances(plan: Mapping[str, Any], host: str, service: str) -> list[Mapping[str, Any]]:
-    """Return the instances of a service on a host; none where the plan has none."""
-    found: list[Mapping[str, Any]] = (
-        plan["hosts"].get(host, {}).get("services", {}).get(service, {}).get("instances", [])
-    )
-    return found
 
 
 def instance_names(plan: Mapping[str, Any], service: str, hosts: Iterable[str]) -> dict[str, list[str]]:
@@ -28,24 +21,6 @@ def named(instances: Iterable[Mapping[str, Any]], names: Iterable[str]) -> list[
     return [i for i in instances if i["name"] in wanted]
 
 
-def planned_value(instance: Mapping[str, Any], key: str) -> str:
-    """Return the planned value of a key of an instance.
-
-    Raises:
-        KeyError: when the plan has no such key; the message names it.
-    """
-    for setting in instance["settings"]:
-        if setting["key"] == key:
-            return str(setting["value"])
-    message = f"the plan of instance {instance['name']} has no {key}"
-    raise KeyError(message)
-
-
-def planned_rollout(plan: Mapping[str, Any], host: str, service: str) -> dict[str, int]:
-    """Return what a rollout of a service of a host waits for."""
-    return {s["key"]: int(s["value"]) for s in plan["rollouts"][host][service]["settings"]}
-
-
 def rollout_value(plan: Mapping[str, Any], service: str, key: str) -> int:
     """Return a number of a service's rollout, such as ``at_once``; 0 where it has none of the name."""
     settings = plan["waves"][service]["settings"]
@@ -58,25 +33,6 @@ def servers_of(plan: Mapping[str, Any], service: str) -> list[str]:
         f"{host}:{instance['port']}"
         for host in plan["hosts"]
         for instance in planned_instances(plan, host, service)
-    ]
-
-
-def brokers_of(plan: Mapping[str, Any], cluster: str) -> int:
-    """Return how many brokers of a cluster are planned."""
-    return sum(
-        instance["name"] == cluster
-        for host in plan["hosts"]
-        for instance in planned_instances(plan, host, "kafka_broker")
-    )
-
-
-def draining_balancers(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the planned balancers: host, and the seconds that a drain of theirs and its end may take."""
-    return [
-        {"host": host, "drain": waits["drain_seconds"], "finish": waits["finish_seconds"]}
-        for host in plan["hosts"]
-        if planned_instances(plan, host, "rest_balancer")
-        for waits in [planned_rollout(plan, host, "rest_balancer")]
     ]
 
 
@@ -104,10 +60,3 @@ def vendor_controls(instances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def adopted(instances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return instance name to the predecessor that it takes over from, of those that have one."""
     return {i["name"]: i["software"]["adopt"] for i in instances if "adopt" in i["software"]}
-
-
-def reached(plan: Mapping[str, Any], cluster: str) -> dict[str, Any]:
-    """Return how a client of the kit reaches a cluster."""
-    found = plan["clusters"][cluster]
-    own = {"client": dict(client)} if (client := found.get("client")) else {}
-    return {"bootstrap_servers": found["bootstrap_servers"], **own}

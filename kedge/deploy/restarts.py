@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from kedge.deploy.planned import brokers_of, planned_instances, rollout_value
+from kedge.deploy.planned import rollout_value
+from kedge.plan.document import planned_instances
 from kedge.services.registry import SERVICES
 from kedge.services.rollout import ahead, batches
+
+_MISSED: Final = {service.name: service.missed for service in SERVICES}
 
 
 def rollout_ahead(plan: Mapping[str, Any], service: str, hosts: Iterable[str]) -> dict[str, int]:
@@ -61,8 +64,8 @@ def rollout_refusal(plan: Mapping[str, Any], service: str, hosts: list[str]) -> 
 
 def services_to_leave(plan: Mapping[str, Any], host: str) -> list[str]:
     """Return the services that run on a host, in the order in which they leave it: brokers last."""
-    names = sorted((s.name for s in SERVICES if s.plan), key=lambda name: name == "kafka_broker")
-    return [name for name in names if planned_instances(plan, host, name)]
+    records = sorted((s for s in SERVICES if s.plan), key=lambda one: one.last)
+    return [one.name for one in records if planned_instances(plan, host, one.name)]
 
 
 def reboot_hosts(plan: Mapping[str, Any], groups: Mapping[str, Iterable[str]], asked: str) -> list[str]:
@@ -73,14 +76,7 @@ def reboot_hosts(plan: Mapping[str, Any], groups: Mapping[str, Iterable[str]], a
 
 def reboot_refusal(plan: Mapping[str, Any], host: str, service: str) -> str:
     """Return why clients would notice a reboot of a host, unless ``service`` names what they miss."""
-    services = services_to_leave(plan, host)
-    missed = {}
-    if "rest_balancer" in services:
-        missed["rest_balancer"] = "clients that go through its balancer fail while it boots"
-    if "kafka_broker" in services:
-        cluster = str(planned_instances(plan, host, "kafka_broker")[0]["name"])
-        if brokers_of(plan, cluster) == 1:
-            missed["kafka_broker"] = f"it is the one broker of {cluster}"
+    missed = {name: said for name in services_to_leave(plan, host) if (said := _MISSED[name](plan, host))}
     if missed.keys() <= set(_names(service)):
         return ""
     return f"{', and '.join(missed.values())} (-e service={','.join(missed)})"

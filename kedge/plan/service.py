@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel
 
@@ -19,6 +19,8 @@ from kedge.plan.plan import Part, PlannedInstance
 from kedge.plan.running import Running
 from kedge.plan.settings import Advice, Basis, Choice, Setting, Sheet
 
+#: What a deploy does to an instance.
+Do = Literal["start", "drain", "stop", "adopt", "restart", "reload", "serve both", "serve planned"]
 #: The instances of a plan: host -> service -> instances.
 PlannedInstances = Mapping[str, Mapping[str, tuple[PlannedInstance, ...]]]
 #: Those of one service: host -> instances.
@@ -202,6 +204,15 @@ class Service:
         archives: what it is installed from, by the variables of a host.
         restarted: its role restarts an instance, so verify.yml may do it under load.
         changes_with: services and tags of deploy.yml by which it may be changed: a run of one holds it too.
+        alone: of an instance that moves, no second one may run: it stops before it starts elsewhere.
+        last: other services need it, so that of a host it leaves last, and a deploy begins with it and
+            stops none for good.
+        mains: the main classes of its processes, whoever starts them.
+        adopts: the processes of a host that it takes over from, from the plan's document.
+        taking_over: how it does that, where not behind the gates of a restart.
+        noticed: what clients notice of a step, whatever changes.
+        missed: what clients miss while a host with an instance is away, from the plan's document; nothing
+            where others stand in.
         notices: what clients notice once an instance that runs has what is planned: by which name it is
             allowed or refused, and in words.
         allowed: what of that may be allowed by name -> what clients have to do first.
@@ -232,6 +243,13 @@ class Service:
     archives: Callable[[Mapping[str, Any]], Iterable[Archive]] = _none
     restarted: bool = True
     changes_with: tuple[str, ...] = ()
+    alone: bool = False
+    last: bool = False
+    mains: frozenset[str] = frozenset()
+    adopts: Callable[[Mapping[str, Any], str], Sequence[Mapping[str, Any]]] = lambda *_: ()
+    taking_over: str = ""
+    noticed: Mapping[Do, str] = field(default_factory=dict)
+    missed: Callable[[Mapping[str, Any], str], str] = lambda *_: ""
     notices: Callable[[Running], Iterable[tuple[str, str]]] = _none
     allowed: Mapping[str, str] = field(default_factory=dict)
     instead: Mapping[str, str] = field(default_factory=dict)

@@ -101,11 +101,6 @@ MIRRORS: Final[Mapping[Kind, str]] = {
     "classic": r"kafka\.tools\.MirrorMaker\b|kafka-mirror-maker(?:\.sh)?\b",
     "mm2": r"org\.apache\.kafka\.connect\.mirror\.MirrorMaker\b|connect-mirror-maker(?:\.sh)?\b",
 }
-#: The main class of a mirror's JVM.
-MIRROR_MAINS: Final[Mapping[Kind, str]] = {
-    "classic": "kafka.tools.MirrorMaker",
-    "mm2": "org.apache.kafka.connect.mirror.MirrorMaker",
-}
 #: An application's own program with Kafka Streams on its class path, as Kafka's own programs have it too.
 _APPLICATION: Final = (
     r"^(?!.*\s(?:kafka|org\.apache|io\.confluent)\.\w)(?:\S*/)?java\s.*\bkafka-streams-\d[\w.-]{0,60}\.jar\b"

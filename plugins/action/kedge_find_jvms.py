@@ -10,10 +10,11 @@ from kedge.evidence.border.jvms import running
 from kedge.evidence.border.untrusted import UntrustedError
 from kedge.evidence.printable import plain
 from kedge.evidence.secrets import PATTERNS
-from kedge.review.kinds import MIRROR_MAINS, SIGNS
+from kedge.review.kinds import SIGNS
 from kedge.services.host.kernel import PLANNED
+from kedge.services.mirror.taking_over import MAINS
 
-_MAINS = sorted({*(signs.main for signs in SIGNS.values()), *MIRROR_MAINS.values()})
+_MAINS = sorted({*(signs.main for signs in SIGNS.values()), *MAINS.values()})
 
 #: Letters of a module's failure that are shown.
 _REASON = 500

@@ -20,7 +20,6 @@ from ansible.plugins.loader import connection_loader
 from ansible.utils.display import Display
 
 from kedge.deploy.kafka_admin import speaks
-from kedge.deploy.planned import draining_balancers
 from kedge.evidence.files import replace_text
 from kedge.evidence.secrets import merged
 from kedge.plan.difference import document as described
@@ -41,6 +40,7 @@ from kedge.plan.inventory.yaml_files import InventoryError, check_files, invento
 from kedge.plan.plan import Plan
 from kedge.plan.service import group_names
 from kedge.plan.text import brief, text
+from kedge.services.balancer.probe import draining_balancers
 from kedge.services.broker.security import scram_users
 from kedge.services.mirror.adopting import adopting_json
 from kedge.services.mirror.topics_and_groups import flows_json

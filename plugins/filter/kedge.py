@@ -9,27 +9,15 @@ from kedge.deploy.breaking_changes import refusal as unannounced
 from kedge.deploy.deployed import disagreed, left_together
 from kedge.deploy.load_spec import load_option, load_seconds, load_spec
 from kedge.deploy.moved_instances import moved_off, new_on
-from kedge.deploy.occupying import adopting_hosts, adoptions, mirrors_adopted, occupying
+from kedge.deploy.occupying import occupying
 from kedge.deploy.planned import (
     adopted,
-    brokers_of,
     instance_names,
     leased_services,
     named,
-    planned_instances,
-    planned_rollout,
-    planned_value,
     rollout_value,
     servers_of,
     vendor_controls,
-)
-from kedge.deploy.planned_probes import (
-    balancer_probe,
-    kafka_probe,
-    mirror_gate,
-    mirror_probe,
-    rest_probe,
-    state_file_probe,
 )
 from kedge.deploy.restarts import (
     reboot_hosts,
@@ -42,10 +30,17 @@ from kedge.deploy.restarts import (
 )
 from kedge.deploy.rollback import refusal, steps
 from kedge.evidence.border.untrusted import shown
+from kedge.plan.document import planned_instances, planned_rollout, planned_value
 from kedge.plan.inventory.archives import bytes_unpacked
 from kedge.plan.running import Notice
 from kedge.services.balancer.changing import while_proxies_change
+from kedge.services.balancer.probe import balancer_probe
+from kedge.services.broker.probe import brokers_of, kafka_probe
+from kedge.services.mirror.probe import mirror_gate, mirror_probe
+from kedge.services.mirror.taking_over import adopting_hosts, adoptions, mirrors_adopted
 from kedge.services.rest.notices import turning_tls
+from kedge.services.rest.probe import rest_probe
+from kedge.services.streams.probe import state_file_probe
 
 
 def of_marks(secrets: Mapping[str, str], within: Any) -> dict[str, str]:

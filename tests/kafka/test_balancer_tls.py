@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kedge.deploy.planned_probes import balancer_probe
 from kedge.plan.hosts import Inventory
+from kedge.services.balancer.probe import balancer_probe
 from kedge.services.planning import make_plan
 from lab.services.brokers import free_ports
 from lab.services.rest_proxies import VendorArchive, running_proxy, unpack, vendor_archives

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kedge.deploy.planned_probes import balancer_probe
 from kedge.deploy.rendering import parts_of
+from kedge.services.balancer.probe import balancer_probe
 from kedge.services.balancer.security import FOLDER, token
 from kedge.services.planning import make_plan
 from plugins.module_utils import probes

@@ -14,7 +14,8 @@ import pytest
 from kedge.deploy.deploy_steps import step_lines, steps
 from kedge.deploy.drift import describe, lines_of
 from kedge.deploy.occupying import occupying
-from kedge.deploy.planned import adopted, planned_instances
+from kedge.deploy.planned import adopted
+from kedge.plan.document import planned_instances
 from kedge.services.planning import make_plan
 from kedge.services.rest.notices import turning_tls
 from plugins.module_utils import predecessor

@@ -14,8 +14,8 @@ from ansible.module_utils import releases, way_back
 from confluent_kafka.admin import OffsetSpec
 
 from kedge.deploy.mirror_positions import mirror_lag, parse_position
-from kedge.deploy.planned_probes import mirror_gate, mirror_probe
 from kedge.plan.hosts import Inventory
+from kedge.services.mirror.probe import mirror_gate, mirror_probe
 from kedge.services.mirror.topics_and_groups import flow_facts
 from kedge.services.planning import make_plan
 from plugins.module_utils.journal import missing_step

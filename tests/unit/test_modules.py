@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible.module_utils import journal, releases, way_back
 
-from kedge.deploy.planned import planned_value
+from kedge.plan.document import planned_value
 from kedge.services.rest.notices import turning_tls
 from plugins.callback import kedge_events
 from plugins.filter.kedge import staged_release, topics_that_may_grow

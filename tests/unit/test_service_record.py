@@ -306,3 +306,38 @@ def test_a_service_is_registered_once_and_after_one_that_there_is() -> None:
 @pytest.mark.parametrize("service", [s for s in SERVICES if s.waits], ids=lambda service: service.name)
 def test_what_a_service_waits_for_is_among_its_variables(service: Service) -> None:
     assert {f"{service.name}_{wait.key}" for wait in service.waits} <= set(service.fields())
+
+
+#: What still knows a service by its name outside of its folder, and may not be joined by others.
+NAMED = {
+    "kedge/deploy/load_spec.py",
+    "kedge/evidence/load_options.py",
+    "kedge/plan/inventory/certificates.py",
+    "kedge/plan/inventory/logins.py",
+    "kedge/plan/inventory/versions.py",
+    "kedge/review/found_inventory.py",
+    "kedge/review/judging.py",
+    "kedge/review/neighbours.py",
+    "kedge/review/processes.py",
+    "kedge/trials/bottleneck.py",
+    "plugins/modules/haproxy_drain.py",
+    "verify/addresses.py",
+    "verify/collect/subject.py",
+    "verify/trials/capacity.py",
+    "verify/trials/page.py",
+    "verify/trials/settings.py",
+    "verify/trials/warming.py",
+    "verify/watch/host_watcher.py",
+}
+
+
+def test_no_code_names_a_service_outside_of_its_folder() -> None:
+    named = re.compile("|".join(f'"{service.name}"' for service in SERVICES if service.plan))
+    found = set()
+    for folder in ("kedge", "plugins", "spark_checks", "verify"):
+        for path in (ROOT / folder).rglob("*.py"):
+            where = path.relative_to(ROOT).as_posix()
+            own = where.startswith(("kedge/services/", "verify/state/"))
+            if not own and named.search(path.read_text()):
+                found.add(where)
+    assert found == NAMED, "ask the record of the service, or take it out of the list"

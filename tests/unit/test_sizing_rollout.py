@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kedge.deploy.planned import planned_rollout
 from kedge.deploy.rendering import render
+from kedge.plan.document import planned_rollout
 from kedge.plan.hosts import Inventory
 from kedge.plan.settings import Setting
 from kedge.services.planning import make_plan

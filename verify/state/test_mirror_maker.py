@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kedge.deploy.planned_probes import mirror_probe
+from kedge.services.mirror.probe import mirror_probe
 from plugins.module_utils.journal import missing_step
 from verify.state.conftest import Instances, value
 

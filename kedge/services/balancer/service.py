@@ -35,6 +35,7 @@ REST_BALANCER: Final = Service(
     ),
     drain=drain_settings,
     changes_with=(REST,),
+    missed=lambda *_: "clients that go through its balancer fail while it boots",
     notices=notices,
     allowed=ALLOWED,
 )

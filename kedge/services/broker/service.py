@@ -16,6 +16,7 @@ from kedge.plan.settings import Choice
 from kedge.plan.version_numbers import numbers
 from kedge.services.broker.notices import ALLOWED, INSTEAD, notices
 from kedge.services.broker.planner import SERVICE, plan_brokers
+from kedge.services.broker.probe import missed
 from kedge.services.broker.variables import KafkaBroker
 from kedge.services.host.facts import host_facts
 from kedge.services.topics.cluster_limits import BROKER_MAPS, ClusterTopics, broker_files, broker_maps
@@ -68,6 +69,8 @@ KAFKA_BROKER: Final = Service(
     ports=Ports(f"{SERVICE}_port", others=_controller_ports),
     memory=f"{SERVICE}_heap_mib",
     changes_with=("topics", "users", "rights"),
+    last=True,
+    missed=missed,
     notices=notices,
     allowed=ALLOWED,
     instead=INSTEAD,

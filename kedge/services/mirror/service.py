@@ -13,6 +13,7 @@ from kedge.plan.version_numbers import numbers
 from kedge.services.mirror.notices import INSTEAD, notices
 from kedge.services.mirror.planner import SERVICE, mirrored_clusters, plan_mirrors
 from kedge.services.mirror.sockets import bandwidth_delay_bytes
+from kedge.services.mirror.taking_over import MAINS, adopted
 from kedge.services.mirror.topics_and_groups import flow_facts
 from kedge.services.mirror.variables import MirrorMaker, mirror_makers
 
@@ -57,6 +58,14 @@ MIRROR_MAKER: Final = Service(
     ),
     links=_links,
     idle=_idle,
+    alone=True,
+    mains=frozenset(MAINS.values()),
+    adopts=adopted,
+    taking_over="stop what mirrors now on all hosts, go on at its positions",
+    noticed={
+        "adopt": "a delay of the flow",
+        **dict.fromkeys(("stop", "restart"), "a delay of the flow; some records are repeated"),
+    },
     notices=notices,
     instead=INSTEAD,
     tuning=(

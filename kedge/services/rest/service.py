@@ -99,6 +99,8 @@ KAFKA_REST: Final = Service(
     ),
     archives=_archives,
     changes_with=("rest_balancer",),
+    mains=frozenset(one.signs.main for one in DISTRIBUTIONS.values() if one.signs and not one.fleet_only),
+    noticed=dict.fromkeys(("stop", "adopt", "restart"), "a rebalance of groups with consumers there"),
     notices=notices,
     allowed=ALLOWED,
     instead=INSTEAD,

@@ -73,6 +73,7 @@ STREAMS_APP: Final = Service(
         *GROUPS_BACK,
     ),
     archives=_jars,
+    noticed=dict.fromkeys(("stop", "start", "restart"), "a rebalance, and a restore where it keeps stores"),
     tuning=(
         "streams.batch",
         "streams.buffer",

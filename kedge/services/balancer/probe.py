@@ -1,0 +1,44 @@
+"""When a balancer counts as ready, and how long a drain of it may take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kedge.plan.document import planned_instances, planned_rollout, planned_value
+from kedge.services.balancer.planner import SERVICE
+from kedge.services.balancer.security import ANY
+from kedge.services.rest.distribution import LISTENER
+
+#: Stands for the password with which a balancer is asked; the role knows it.
+_LOGIN: Final = "<the login of a client>"
+
+
+def balancer_probe(balancer: Mapping[str, Any], socket: str, *, changing: bool) -> dict[str, Any]:
+    """Return the probe that asks a balancer as a client would; a login in it has a mark for its secret."""
+    name, _, port = planned_value(balancer, "bind").rpartition(":")
+    address = "127.0.0.1" if name == ANY else name
+    listener = next((s["file"] for s in balancer["settings"] if s["file"].endswith(f"/{LISTENER}")), None)
+    user = balancer["software"]["login"]
+    return {
+        "kind": "haproxy",
+        "socket": socket,
+        "backend": "rest",
+        "changing": changing,
+        "front": f"{'https' if listener else 'http'}://{address}:{port}",
+        "port": int(port),
+        "host": planned_value(balancer, "check host"),
+        "topic": planned_value(balancer, "health uri").removeprefix("/topics/"),
+        **({"ca": listener, "pinned": True} if listener else {}),
+        **({"user": user, "login": _LOGIN} if user else {}),
+    }
+
+
+def draining_balancers(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the planned balancers: host, and the seconds that a drain of theirs and its end may take."""
+    return [
+        {"host": host, "drain": waits["drain_seconds"], "finish": waits["finish_seconds"]}
+        for host in plan["hosts"]
+        if planned_instances(plan, host, SERVICE)
+        for waits in [planned_rollout(plan, host, SERVICE)]
+    ]
