@@ -29,6 +29,8 @@ CHANGED: Final[Mapping[str, str]] = {
     "mirror.producer.retries": "0.2.0",
     "mirror.round_trip": "0.2.0",
     "rest.consumer.pause": "0.2.0",
+    "rest.consumers_via": "0.2.0",
+    "rest.identity": "0.2.0",
     "rest.consumer.poll_records": "0.2.0",
     "rest.consumer.threads": "0.2.0",
     "rest.heap.consumers": "0.2.0",

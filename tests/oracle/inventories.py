@@ -157,7 +157,7 @@ def rest(draw: Draw) -> Spec:
     names = [f"rest{n + 1}" for n in range(draw(one_of((1, 2, 3))))]
     balancers = ["lb1"] if rarely(draw, st.just(1)) else []
     variables["kafka_rest_consumers_via"] = (
-        draw(one_of(("instance", "balancer"))) if balancers and distribution != "mapr" else None
+        draw(one_of(("instance", "balancer", None))) if balancers and distribution != "mapr" else None
     )
     groups = {"kafka_rest": names} | ({"rest_balancer": balancers} if balancers else {})
     return Spec({name: said(variables) for name in (*names, *balancers)}, groups)

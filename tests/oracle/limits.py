@@ -141,7 +141,10 @@ def of_balancers(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
     for host in proxies:
         load = hosts[host].get("kafka_rest_workload", {})
         each = load.get("records_per_s", 0)
-        if hosts[host].get("kafka_rest_consumers_via") == "balancer" and "reader_records_per_s" in load:
+        own, advice = hosts[host].get("kafka_rest_consumers_via"), hosts[host].get("advice")
+        told = hosts[host]["kafka_rest_distribution"] == "confluent" and advice != "documented"
+        through = own == "balancer" or (own is None and told)
+        if through and "reader_records_per_s" in load:
             each += load.get("readers", load.get("consumers", 0)) * load["reader_records_per_s"]
         rate += each * load.get("record_bytes", 100)
     # What a host is to carry while another one is away.

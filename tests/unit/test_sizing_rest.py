@@ -202,6 +202,44 @@ def test_the_address_stands_under_the_key_that_the_version_is_best_served_with(
     assert not planned(inventory, other)
 
 
+@pytest.mark.parametrize(
+    ("balancers", "more", "address"),
+    [
+        (("lb1",), {}, "http://lb1:8080"),
+        (("lb1",), {"consumers_via": "instance"}, "http://rest1:8082"),
+        (("lb1", "lb2"), {"common": {"rest_balancer_address": "192.0.2.9"}}, "http://192.0.2.9:8080"),
+        ((), {"balancer": {"url": "https://f5:443", "sticky": True}}, "https://f5:443"),
+        ((), {}, "http://rest1:8082"),
+    ],
+)
+def test_consumers_go_through_a_balancer_that_keeps_them_unless_told_otherwise(
+    balancers: tuple[str, ...], more: dict[str, Any], address: str
+) -> None:
+    inventory = rest(2, groups={"rest_balancer": balancers} if balancers else {}, **more)
+    assert planned(inventory, "advertised.listeners") == address
+    assert of_rule(make_plan(inventory), "rest.consumers_via") == []
+    documented = make_plan(inventory, "documented")
+    (proxy, *_) = documented.services["rest1"]["kafka_rest"]
+    assert proxy.value("host.name") == "rest1", "the guide sends consumers to their instance"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"groups": {"rest_balancer": ("lb1", "lb2")}},
+        {"balancer": {"url": "https://f5:443", "sticky": False}},
+    ],
+)
+def test_consumers_stay_with_their_instance_where_a_balancer_could_lose_them_and_the_plan_says_so(
+    more: dict[str, Any],
+) -> None:
+    inventory = rest(2, **more)
+    assert planned(inventory, "advertised.listeners") == "http://rest1:8082"
+    note = of_rule(make_plan(inventory), "rest.consumers_via", "note")[0]
+    assert "auto commit" in note.message
+    assert of_rule(make_plan(rest(2, consumers_via="instance", **more)), "rest.consumers_via") == []
+
+
 def test_consumers_go_through_the_balancer_where_that_is_wanted() -> None:
     inventory = rest(2, groups={"rest_balancer": ("lb1",)}, consumers_via="balancer")
     assert planned(inventory, "advertised.listeners") == "http://lb1:8080"
@@ -506,7 +544,7 @@ def test_an_address_of_ipv6_stands_in_brackets_before_a_port() -> None:
     }
     services = make_plan(replace(inventory, hosts=hosts)).services
     proxy, balancer = services["rest1"]["kafka_rest"][0], services["lb1"]["rest_balancer"][0]
-    assert proxy.value("advertised.listeners") == "http://[fd00::1]:8082"
+    assert proxy.value("advertised.listeners") == "http://[fd00::0]:8080"
     assert balancer.value("server rest1:8082") == "[fd00::1]:8082"
     assert {balancer.value(key) for key in ("bind", "address", "check host")} == {"[fd00::0]:8080"}
     servers = {"leaf": {"version": "4.3.1", "bootstrap_servers": "[fd00::5]:9092,leaf:9092"}}

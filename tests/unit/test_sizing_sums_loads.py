@@ -259,6 +259,7 @@ def test_readers_that_a_balancer_sends_on_do_not_pass_through_it() -> None:
         workload={"consumers": 100, "record_bytes": 100_000},
         groups={"rest_balancer": ("lb1",)},
         common=LINK,
+        consumers_via="instance",
     )
     assert findings(inventory, "balancer.link") == []
 

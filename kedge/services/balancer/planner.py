@@ -94,7 +94,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         software = {"login": client_login(sheet, variables.users, users)}
         _servers(sheet, servers)
         put_limits(sheet, _connections(inventory), variables.port)
-        check_link(sheet, inventory, host)
+        check_link(sheet, inventory, host, rest.services)
         findings += sheet.findings
         services[host] = {SERVICE: (PlannedInstance("haproxy", sheet.by_file(), variables.port, software),)}
     if len(hosts) == 1 and len(servers) > 1:
@@ -105,8 +105,8 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
                 f"{hosts[0]} {SERVICE}",
                 f"one balancer stands before {len(servers)} instances: while its host is down none is "
                 "reached, and afterwards it has forgotten the owning instances of client-set ids",
-                "let consumers follow the URL that they are given (kafka_rest_consumers_via: instance), or "
-                "add a second balancer with an address that moves",
+                "add a second balancer with an address that moves (rest_balancer_address), or let consumers "
+                "follow the URL of their instance (kafka_rest_consumers_via: instance)",
             )
         )
     return Part(services=services, findings=tuple(findings))

@@ -287,10 +287,11 @@ class RestProcess:
     """One instance of a host, with all that its settings follow from.
 
     ``number`` counts from 0 on the host; ``small_fetch`` says that its readers' fetches are bounded to keep
-    the heap within its limit, ``fetches`` how they fetch; ``java`` is the
-    release on the host, None where nobody says; ``stall_s`` is the service level for a group that
-    gets nothing; ``coordinator`` is what its groups find at the brokers; ``security`` is what its cluster
-    asks of clients.
+    the heap within its limit, ``balancer_keeps`` that the balancer keeps a consumer to its owning instance,
+    and that its URL leads to another one if there are several; ``fetches`` how they fetch; ``java`` is the
+    release on the host, None where nobody says; ``stall_s`` is the service level for a group that gets
+    nothing; ``coordinator`` is what its groups find at the brokers; ``security`` is what its cluster asks
+    of clients.
     """
 
     distribution: Distribution
@@ -300,6 +301,7 @@ class RestProcess:
     instances: int
     servers: str
     balancer_url: str | None
+    balancer_keeps: bool
     stall_s: float | None
     variables: KafkaRest
     facts: HostFacts

@@ -250,9 +250,33 @@ def _advertised(sheet: Sheet, file: str, process: RestProcess, build: Build) -> 
         "addressable by itself"
     )
     name = Choice(process.address, follow, f"{GUIDE}, host.name", "derived")
+    direct = sheet.advice == "documented" or not (build.advertises and process.balancer_url)
     if variables.consumers_via == "balancer":
-        _advertised_balancer(sheet, file, process, build)
-    elif not build.deprecates_host_name or sheet.advice == "documented":
+        because = (
+            "kafka_rest_consumers_via is balancer: consumers reach their process through it, by the "
+            "owning instance that it keeps"
+        )
+        _advertised_balancer(sheet, file, process, build, because)
+        return
+    if variables.consumers_via is None and not direct:
+        if process.balancer_keeps:
+            because = (
+                "consumers reach their process through the balancer, by the owning instance that it keeps: a "
+                "drain sees their requests; a read directly at an instance that stops gets an empty 200, and "
+                "with auto commit its records are lost"
+            )
+            _advertised_balancer(sheet, file, process, build, because)
+            return
+        sheet.note(
+            "rest.consumers_via",
+            "consumers read directly at their instance, so that a restart can lose records of clients with "
+            f"auto commit: {process.balancer_url} does not keep them to their instance, or leads to one of "
+            "several balancers",
+            "set rest_balancer_address to an address that moves between the balancers, make your own sticky, "
+            "or write kafka_rest_consumers_via: instance",
+            variable="kafka_rest_consumers_via",
+        )
+    if not build.deprecates_host_name or sheet.advice == "documented":
         sheet.put(file, "host.name", "rest.identity", name)
     else:
         sheet.put(file, "advertised.listeners", "rest.identity", Choice(own, follow, _CONFIG, "derived"))
@@ -265,7 +289,7 @@ def _advertised(sheet: Sheet, file: str, process: RestProcess, build: Build) -> 
         )
 
 
-def _advertised_balancer(sheet: Sheet, file: str, process: RestProcess, build: Build) -> None:
+def _advertised_balancer(sheet: Sheet, file: str, process: RestProcess, build: Build, because: str) -> None:
     url = process.balancer_url
     if not build.advertises:
         sheet.error(
@@ -284,10 +308,6 @@ def _advertised_balancer(sheet: Sheet, file: str, process: RestProcess, build: B
             variable="kafka_rest_consumers_via",
         )
     else:
-        because = (
-            "kafka_rest_consumers_via is balancer: consumers reach their process through it, by the "
-            "owning instance that it keeps"
-        )
         sheet.put(
             file,
             "advertised.listeners",

@@ -41,7 +41,7 @@ from kedge.services.topics.variables import largest_message, topic_names
 def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Part:
     """Plan the REST instances of the group ``kafka_rest``; other services run on the ``busy`` hosts."""
     known, _ = clusters(inventory)
-    balancer = _balancer_url(inventory)
+    balancer, keeps = _balancer_url(inventory), _balancer_stays(inventory)
     stall = stall_s(inventory)
     services: dict[str, dict[str, tuple[PlannedInstance, ...]]] = {}
     findings: list[Finding] = []
@@ -81,6 +81,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
                 instances=count,
                 servers=servers[variables.cluster],
                 balancer_url=variables.balancer.url if variables.balancer else balancer,
+                balancer_keeps=variables.balancer.sticky if variables.balancer else keeps,
                 stall_s=stall,
                 coordinator=coordinator(inventory, known[variables.cluster]),
                 variables=variables,
@@ -351,6 +352,12 @@ def _balancing(
                 ),
             )
     return list(found.values())
+
+
+def _balancer_stays(inventory: Inventory) -> bool:
+    """Return whether the planned balancer is the only one, or its URL moves to another one."""
+    hosts = inventory.group("rest_balancer")
+    return len(hosts) == 1 or bool(hosts and inventory.hosts[hosts[0]].get("rest_balancer_address"))
 
 
 def _balancer_url(inventory: Inventory) -> str | None:

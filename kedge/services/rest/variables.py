@@ -129,7 +129,7 @@ class KafkaRest(Strict):
     """Port of the first instance; each further instance has the next port."""
     heap_mib: Annotated[HeapMib | None, DefaultRule("rest.heap.consumers")] = None
     """Heap of one process, all of it from the start."""
-    consumers_via: Literal["instance", "balancer"] = "instance"
+    consumers_via: Annotated[Literal["instance", "balancer"] | None, DefaultRule("rest.identity")] = None
     """What the base URI of a new consumer names: its own instance, or the balancer."""
     profile: Profile | None = None
     """Profile of the proxy's Kafka clients, as in kafka_clients; without it, their own defaults."""
