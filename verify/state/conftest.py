@@ -14,6 +14,30 @@ import pytest
 ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[2] / "plugins" / "module_utils"))
 
 Instances = list[dict[str, Any]]
+#: Asked of /proc, for not every host has ss.
+_OPENED = """
+import os, socket, sys
+
+pid, held = sys.argv[1], set()
+for fd in os.listdir(f"/proc/{pid}/fd") if pid else ():
+    try:
+        held.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    except OSError:  # closed meanwhile
+        pass
+for table, state in (("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")):
+    try:
+        lines = open(f"/proc/{pid or 'self'}/net/{table}").read().splitlines()[1:]
+    except OSError:  # the kernel has no IPv6
+        continue
+    for words in map(str.split, lines):
+        if words[3] == state and (not pid or f"socket:[{words[9]}]" in held):
+            packed, _, port = words[1].partition(":")
+            raw = b"".join(bytes.fromhex(packed[i : i + 8])[::-1] for i in range(0, len(packed), 8))
+            raw = raw[12:] if raw.startswith(bytes(10) + bytes([255, 255])) else raw
+            name = socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
+            name = f"[{name}]" if ":" in name else name
+            print("*" if not any(raw) else name, int(port, 16), sep=":")
+"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,6 +105,11 @@ def copied_files(instance: dict[str, Any]) -> dict[str, list[Path]]:
         if setting.get("copied"):
             found.setdefault(setting["file"], []).append(Path(setting["value"]))
     return found
+
+
+def opened(host: Any, pid: int | str = "") -> set[str]:
+    """Where a host or a process of it listens, ADDRESS:PORT of TCP and UDP; ``*`` is every address."""
+    return set(host.check_output("python3 -c %s %s", _OPENED, str(pid)).split())
 
 
 def value(instance: dict[str, Any], key: str) -> str:

@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kedge.plan.jvm_flags import maximum_heap_mib
 from kedge.plan.settings import MIB
-from verify.state.conftest import Instances, contents, differing, in_file, value
+from verify.state.conftest import Instances, contents, differing, in_file, opened, value
 
 testinfra_hosts = ["ansible://kafka_rest"]
 Planned = Callable[[str], Instances]
@@ -50,7 +52,7 @@ def test_each_instance_is_a_running_unit_of_its_own(host: Any, planned: Planned)
 
 def test_each_instance_listens_on_its_port(host: Any, planned: Planned) -> None:
     for instance in ours(planned):
-        assert host.socket(f"tcp://0.0.0.0:{instance['port']}").is_listening, instance["port"]
+        assert f"*:{instance['port']}" in opened(host), instance["port"]
 
 
 def test_each_balancer_is_reached_from_here(host: Any, plan: dict[str, Any]) -> None:
@@ -72,13 +74,9 @@ def agent(instance: dict[str, Any]) -> str | None:
 
 def test_no_instance_opens_a_port_that_was_not_asked_for(host: Any, planned: Planned) -> None:
     for instance in ours(planned):
-        pid = main_pid(host, instance)
-        lines = [x.split() for x in host.check_output("ss -Hltnp").splitlines() if f"pid={pid}," in x]
-        # Addresses of version 4 in the form of version 6, and all addresses in either form.
-        opened = {re.sub(r"^(\*|0\.0\.0\.0):", "*:", re.sub(r"\[::ffff:|\]", "", x[3])) for x in lines}
         asked = {f"*:{instance['port']}"}
         asked |= {f"*:{s['value']}" for s in instance["settings"] if s["key"] == "http.management.port"}
-        assert opened == asked | ({agent(instance)} - {None})
+        assert opened(host, main_pid(host, instance)) == asked | ({agent(instance)} - {None})
 
 
 def test_metrics_are_told_where_they_were_asked_for(host: Any, planned: Planned) -> None:
@@ -91,6 +89,8 @@ def test_metrics_are_told_where_they_were_asked_for(host: Any, planned: Planned)
 
 
 def test_the_accept_queue_is_what_the_plan_says_of_it(host: Any, planned: Planned) -> None:
+    if not host.exists("ss"):
+        pytest.skip("the host has no ss, which alone tells the backlog of a socket")
     for instance in ours(planned):
         (line,) = host.check_output("ss -Hltn sport = :%s", str(instance["port"])).splitlines()
         # Of a listening socket this column is its backlog: no longer than the host allows.

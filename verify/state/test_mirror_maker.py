@@ -8,7 +8,7 @@ from typing import Any
 
 from kedge.services.mirror.probe import mirror_probe
 from plugins.module_utils.journal import missing_step
-from verify.state.conftest import Instances, value
+from verify.state.conftest import Instances, opened, value
 
 testinfra_hosts = ["ansible://mirror_maker"]
 Planned = Callable[[str], Instances]
@@ -37,10 +37,9 @@ def test_no_classic_process_opens_a_port_that_was_not_asked_for(host: Any, plann
     for instance in planned("mirror_maker"):
         if any(s["key"] == "MIRROR_INCLUDE" for s in instance["settings"]):
             pid = shown(host, instance, "MainPID")
-            lines = host.check_output("ss -Hltnup").splitlines()
-            opened = [line for line in lines if f"pid={pid}," in line]
             asked = re.search(r"-javaagent:[^=]+=[^:]+(:\d+):", value(instance, "KAFKA_OPTS"))
-            assert not [line for line in opened if not asked or f"{asked[1]} " not in line], instance["name"]
+            others = [x for x in opened(host, pid) if not asked or not x.endswith(asked[1])]
+            assert not others, instance["name"]
 
 
 def test_metrics_of_a_process_are_told_where_they_were_asked_for(host: Any, planned: Planned) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from kedge.deploy.kafka_admin import admin
 from kedge.deploy.read_changelogs import read_changelogs
 from kedge.services.streams.changelog_checks import Needs, check_changelogs
-from verify.state.conftest import Instances, value
+from verify.state.conftest import Instances, opened, value
 
 testinfra_hosts = ["ansible://streams_app"]
 Planned = Callable[[str], Instances]
@@ -45,8 +45,7 @@ def test_each_application_tells_that_it_runs(host: Any, planned: Planned) -> Non
 
 def test_no_application_opens_a_port(host: Any, planned: Planned) -> None:
     for instance in planned("streams_app"):
-        lines = host.check_output("ss -Hltnup").splitlines()
-        assert not [x for x in lines if f"pid={main_pid(host, instance)}," in x]
+        assert opened(host, main_pid(host, instance)) == set()
 
 
 def test_configuration_is_readable_by_the_application_and_nobody_else(host: Any, planned: Planned) -> None:
