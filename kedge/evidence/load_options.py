@@ -83,6 +83,8 @@ class RestLoad(_Model):
     """Timeout of a read."""
     read_max_bytes: int = Field(1_048_576, ge=1)
     """max_bytes of a read; not sent to proxies whose dialect has `max_bytes: false`."""
+    auto_commit: bool = False
+    """Whether consumers leave commits to the proxy and take an empty 200 as no records, as many do."""
     come_home: bool = False
     """Whether a consumer returns to its first proxy when that proxy answers again (failback)."""
     dialect: Dialect = Dialect()

@@ -40,6 +40,8 @@ class Proxy(http.server.ThreadingHTTPServer):
         #: The proxies that the next instances are made at; here where there is none.
         self.elsewhere: list[Proxy | None] = []
         self.reads: list[str] = []
+        #: The read with which the load ends; without it, a commit that is taken ends it.
+        self.last_read = 0
         #: What each request came with, the first there is.
         self.logins: list[str | None] = []
         self.refused: list[tuple[int, int]] = []
@@ -101,6 +103,9 @@ class Handler(JsonHandler, http.server.BaseHTTPRequestHandler):
         value = base64.b64encode(b"x" * 40).decode()
         record = {"topic": "t", "partition": 0, "offset": self.server.read, "key": None, "value": value}
         self.server.read += 1
+        if self.server.read == self.server.last_read:
+            assert self.server.board is not None
+            self.server.board.head[Head.END] = 1
         self.answer(200, [record])
 
     def do_DELETE(self) -> None:
@@ -221,6 +226,20 @@ def test_a_consumer_speaks_the_dialect_of_its_proxy(proxy: Proxy, tmp_path: Path
     assert not any("max_bytes" in path for path in proxy.reads)
     # The first commit is of what the first read brought, the record at 0: the next one to read is 1.
     assert proxy.committed[0] == 1
+
+
+@pytest.mark.parametrize("own", [{"auto.commit.enable": "false"}, {"enable.auto.commit": False}])
+def test_with_auto_commit_an_empty_200_has_no_records_and_nothing_is_committed(
+    proxy: Proxy, tmp_path: Path, own: dict[str, Any]
+) -> None:
+    proxy.emptied = ["records"]
+    proxy.last_read = 5
+    assert consume(proxy, tmp_path, auto_commit=True, dialect={"own_commits": own}) == 0
+    assert proxy.emptied == proxy.committed == []
+    assert proxy.made == 1, "it reads on at the same instance"
+    (key,) = own
+    assert proxy.created[0][key] in ("true", True)
+    assert type(proxy.created[0][key]) is type(own[key])
 
 
 def test_a_consumer_speaks_as_to_kafka_rest_unless_told(proxy: Proxy, tmp_path: Path) -> None:

@@ -58,7 +58,10 @@ def run_document(load: LoadSpec, facts: RunFacts, board: Board | None) -> dict[s
     consumer = load.kafka.consumer if load.kafka else {}
     protocol = str(consumer.get("group.protocol", "classic"))
     assignor = str(consumer.get("partition.assignment.strategy", "")) if protocol == "classic" else ""
-    automatic = bool(consumer.get("enable.auto.commit"))
+    automatic = {
+        "kafka": bool(consumer.get("enable.auto.commit")),
+        "rest": load.rest is not None and load.rest.auto_commit,
+    }
     sampling = {"group_states": load.sampling_ms * 1000, "assignments_rest": load.sampling_ms * 1000}
     if load.mirrors:
         sampling["end_offsets"] = load.sampling_ms * 1000
@@ -109,7 +112,7 @@ def run_document(load: LoadSpec, facts: RunFacts, board: Board | None) -> dict[s
                 "topics": [topic],
                 "protocol": protocol if via == "kafka" else "of its proxies",
                 "assignor": assignor if via == "kafka" else "",
-                "commits": "auto" if via == "kafka" and automatic else "after processing",
+                "commits": "auto" if automatic[via] else "after processing",
             }
             for group, (via, topic, _) in load.groups().items()
         },

@@ -6,6 +6,9 @@ consumer then makes itself a new one through the balancer, in the same group, an
 committed; the audit counts what it got twice. A commit that fails is the exception: a member that left for it
 would start the next rebalance, in which the others' commits are refused.
 
+With ``auto_commit`` it commits nothing by itself, and an empty 200 has no records to it, as to many clients.
+What the proxy committed and the answer did not bring is lost to the group, and the audit finds it.
+
 With ``come_home`` a consumer that lost its instance goes back to that proxy when it answers again: it
 commits, deletes the instance that it has, and makes one at home.
 """
@@ -202,7 +205,7 @@ class _Consumer:
             "name": f"{self._actor}-{now_us()}-{self._instances}",
             "format": "binary",
             "auto.offset.reset": "earliest",
-            **self._rest.dialect.own_commits,
+            **self._commits(),
         }
         url, self._goes_home = self._create_url, False
         if goes_home:
@@ -218,6 +221,13 @@ class _Consumer:
             raise
         return base_uri
 
+    def _commits(self) -> dict[str, str | bool]:
+        """Return what says at an instance's creation who commits."""
+        own = self._rest.dialect.own_commits
+        if not self._rest.auto_commit:
+            return own
+        return {key: "true" if isinstance(value, str) else True for key, value in own.items()}
+
     async def _read(self, session: httpx.AsyncClient, base_uri: str) -> None:
         limits = {"timeout": str(self._rest.read_timeout_ms)}
         if self._rest.dialect.max_bytes:
@@ -228,7 +238,8 @@ class _Consumer:
         at_us = now_us()
         if answer.status != httpx.codes.OK:
             raise InstanceGoneError(answer.said(), answer.status)
-        partitions, offsets, values = records(answer.body)
+        body = b"[]" if self._rest.auto_commit and not answer.body else answer.body
+        partitions, offsets, values = records(body)
         self._note_home(answer.instance, at_us, partitions)
         if values:
             self._note(partitions, offsets, values, at_us)
@@ -257,7 +268,8 @@ class _Consumer:
         self, partitions: list[int], offsets: list[int], values: list[bytes | None], at_us: int
     ) -> None:
         who = identities(self._tag, values)
-        self._positions |= dict(zip(partitions, offsets, strict=True))
+        if not self._rest.auto_commit:
+            self._positions |= dict(zip(partitions, offsets, strict=True))
         self._cells[Cell.DELIVERED] += len(values)
         self._deliveries.append(
             {
