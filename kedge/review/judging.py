@@ -38,6 +38,7 @@ from kedge.review.processes import (
     RunningProcess,
     clusters_of,
     inventory_of,
+    memory_limit,
     own_values,
     shown_value,
     started_with,
@@ -45,7 +46,7 @@ from kedge.review.processes import (
     versions_of,
 )
 from kedge.review.reading import Value, comes_later
-from kedge.review.unit_limits import check_limits, limit_name, limit_size, memory_limit
+from kedge.review.unit_limits import check_limits, limit_name, limit_size
 from kedge.services.mirror.keys import holding
 from kedge.services.mirror.topology import LATER, check_topology
 from kedge.services.mirror.variables import MirrorFlow

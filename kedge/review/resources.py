@@ -143,6 +143,7 @@ def _bridge(spec: Mapping[str, Any], name: str, where: str) -> Resource:
     for part, client in (("producer", "producer"), ("consumer", "consumer"), ("adminClient", "admin")):
         values |= _values(_map(_map(spec, part), "config"), name, where, f"kafka.{client}.")
         words.append((f"kafka.{client}.", f"{part}.config: "))
+    words.append(("JAVA_OPTS", "jvmOptions"))
     flags, limits = _flags(spec), limits_of(spec, where)
     return Resource("KafkaBridge", where, values, flags, limits, str(spec.get("image", "")), tuple(words))
 
