@@ -50,7 +50,8 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
         )
     file = f"{flow.folder}/mm2.properties"
     _connect(sheet, flow, file)
-    buffer = plan_producer(sheet, flow, file, f"{flow.flow.target}.producer.")
+    tasks = max(1, int_or_zero(value_of(sheet, "tasks.max")))
+    buffer = plan_producer(sheet, flow, file, f"{flow.flow.target}.producer.", tasks)
     prefix = f"{flow.flow.source}.consumer."
     put_consumer_profile(sheet, flow, file, prefix)
     sheet.rest_of_own(file, "mirror.own")
@@ -68,22 +69,21 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
         Choice(flow.flow.target, because, _MM2, "derived"),
     )
     # Tasks keep the partition numbers of the source: over all of them, a batch and a fetch a partition.
-    fetched, said = fetched_mib(flow, flow.limits.largest)
+    fetched, said = fetched_mib(flow, tasks)
+    buffers = math.ceil(tasks * buffer / MIB)
     because = (
-        f"an estimated {BASE_MIB} MiB, {buffer // MIB} MiB for the producers' buffers and {said}, as if one "
-        "process ran all tasks"
+        f"an estimated {BASE_MIB} MiB, {buffers} MiB for {tasks} producers' buffers of {buffer} bytes, one a "
+        f"task, and {said}, as if one process ran all tasks"
     )
-    mib = heap_of(BASE_MIB + buffer // MIB + fetched)
+    mib = heap_of(BASE_MIB + buffers + fetched)
     codec = value_of(sheet, f"{flow.flow.target}.producer.compression.type")
-    put_jvm(environment, flow, mib, because, buffer // MIB, tasks=flow.limits.largest, codec=codec)
-    tasks = int_or_zero(value_of(sheet, "tasks.max"))
+    put_jvm(environment, flow, mib, because, buffer // MIB, tasks=tasks, codec=codec)
     heap = maximum_heap_mib(value_of(environment, "KAFKA_HEAP_OPTS")) or mib
-    if tasks * buffer // MIB > heap:
+    if buffers > heap:
         sheet.note(
             "mirror.heap",
             f"each task has a producer with a buffer of its own: while the target takes nothing, {tasks} "
-            f"tasks buffer up to {tasks * buffer // MIB} MiB over all workers, and the "
-            f"{'planned ' * (heap == mib)}heap of one is {heap} MiB",
+            f"tasks buffer up to {buffers} MiB over all workers, and the heap of one is {heap} MiB",
             sheet.either(
                 "set heap_mib, or a smaller buffer.memory in producer_settings, where the target may stall",
                 "raise the heap (-Xmx), or set a smaller buffer.memory for its producers, where the target "
