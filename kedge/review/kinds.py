@@ -92,7 +92,7 @@ _IMAGE_VERSION: Final = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)")
 _COMPOSE: Final = re.compile(r"(?m)^[ \t]*(?:- )?(services|spec|containers|image):")
 _HAPROXY: Final = re.compile(r"(?m)^[ \t]*(?:frontend|backend|listen)[ \t]+\S")
 _NGINX: Final = re.compile(r"(?m)^[ \t]*(?:proxy_pass[ \t]|upstream[ \t]+\S+[ \t]*\{)")
-_SYSCTL: Final = re.compile(r"(?m)^[ \t]*(?:net|vm|fs|kernel)\.[\w./-]+[ \t]*=")
+_SYSCTL: Final = re.compile(r"(?m)^[ \t]*(?:sysctl[ \t]+-w[ \t]+|-)?(?:net|vm|fs|kernel)\.[\w./-]+[ \t]*=")
 _UNIT: Final = re.compile(r"(?m)^\[(?:Unit|Service|Install)\][ \t]*$")
 #: A kernel has a few for each of its network devices.
 _SYSCTL_KEYS: Final = 100_000

@@ -525,6 +525,16 @@ def test_kernel_settings_are_never_planned_below_what_a_host_has(tmp_path: Path)
     assert [f.where.rpartition("/")[2] for f in judgement.findings] == ["sysctl.txt:3"]
 
 
+def test_lines_of_a_script_set_no_kernel_settings(tmp_path: Path) -> None:
+    (found,) = one(
+        tmp_path, sysctl__txt="sysctl -w vm.swappiness=1\nsysctl -w net.core.somaxconn=9\n"
+    ).findings
+    assert (found.severity, found.fix) == ("error", "write its KEY = VALUE")
+    assert found.message.startswith("a line that begins with sysctl sets nothing")
+    (other,) = one(tmp_path, sysctl__txt="-vm.swapiness=1\n-net/core/somaxconn=9\n").findings
+    assert other.fix == "did you mean vm.swappiness?"
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "text", "said"),
