@@ -18,9 +18,10 @@ from kedge.plan.values import int_or_zero
 from kedge.plan.version_numbers import numbers
 from kedge.review.containers import LOOPBACK, LimitNames
 from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings, handed_on
-from kedge.review.reading import ReviewError, Value, settled
+from kedge.review.reading import ReviewError, Value, comes_later, settled
 from kedge.review.resources import connector_of, differing_names
 from kedge.services.mirror.keys import unset_values as unset_mirror
+from kedge.services.mirror.topology import NO_CLUSTER
 from kedge.services.mirror.variables import BESIDE as BESIDE_MIRRORS
 from kedge.services.mirror.variables import MirrorFlow
 from kedge.services.rest.distributions import DISTRIBUTIONS
@@ -439,11 +440,24 @@ def clusters_of(process: RunningProcess) -> list[str]:
     """Return the names of the clusters of a MirrorMaker 2."""
     named = process.values.get("clusters")
     names = [name for name in re.split(r"[,\s]+", named.text) if name] if named else []
+    if named and comes_later(named.text):
+        # Of names that are put in later the keys say those that the file is about.
+        there = [name for name in names if f"{name}.bootstrap.servers" in process.values]
+        names = list(dict.fromkeys([*(there if len(there) == len(names) else ()), *_aliases(process.values)]))
     if named and len(names) > _CLUSTERS:
         raise ReviewError(
             f"{named.place}: names {len(names):,} clusters, and {_CLUSTERS} are reviewed; take some out"
         )
     return names
+
+
+def _aliases(keys: Iterable[str]) -> Iterator[str]:
+    """Yield what the keys of a MirrorMaker 2 name as clusters."""
+    for key in keys:
+        named = re.match(r"([^\s.]+)->([^\s.]+)\.", key) or re.fullmatch(
+            r"([^\s.]+)\.bootstrap\.servers", key
+        )
+        yield from (name for name in (named.groups() if named else ()) if name not in NO_CLUSTER)
 
 
 def versions_of(process: RunningProcess) -> tuple[str, str]:

@@ -183,9 +183,10 @@ def test_a_plan_says_what_the_buffers_of_all_tasks_come_to() -> None:
         return [f.message for f in found]
 
     large = {"producer_settings": {"buffer.memory": 33_554_432}}
-    assert noted(48) == noted(48, **large) == noted(48, heap_mib=1600, **large) == []
+    assert noted(48) == noted(48, **large) == noted(48, heap_mib=1700, **large) == []
     (said,) = noted(48, heap_mib=1024, **large)
-    assert "48 tasks buffer up to 1536 MiB over all workers, and the heap of one is 1024 MiB" in said
+    assert "hold up to 1632 MiB over all workers" in said
+    assert "1536 in buffers of producers and 96 fetched, and the heap of one is 1024 MiB" in said
 
 
 @pytest.mark.parametrize(
@@ -231,6 +232,20 @@ def test_by_documents_alone_a_task_of_mirror_maker_2_keeps_the_default_and_the_h
     process = instances(make_plan(many), SERVICE)["mm1"][0]
     assert value(process, "agg.producer.buffer.memory") == str(32 * MIB)
     assert value(process, "KAFKA_HEAP_OPTS") == f"-Xms704m -Xmx{math.ceil((256 + 12 * 32 + 24) / 64) * 64}m"
+
+
+def test_a_heap_of_ones_own_bounds_the_unit_and_holds_what_clients_hold() -> None:
+    flow: dict[str, Any] = {"environment": {"KAFKA_HEAP_OPTS": "-Xms4g -Xmx4g"}}
+    assert value(instances(make_plan(mirrors(1, flow)), SERVICE)["mm1"][0], "MemoryMax") == "4357M"
+    assert not findings(mirrors(1, flow), "mirror.heap")
+    flow = {
+        "heap_mib": 200,
+        "target_partitions": 1000,
+        "consumer_settings": {"max.partition.fetch.bytes": 8 * MIB},
+    }
+    (found,) = findings(mirrors(1, flow), "mirror.heap")
+    assert found.severity == "warning"
+    assert found.message.endswith("47 in buffers of producers and 300 fetched, and its heap is 200 MiB")
 
 
 def test_buffer_memory_holds_a_batch_for_each_target_partition_and_the_heap_holds_it() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from kedge.plan.jvm_flags import maximum_heap_mib
 from kedge.plan.settings import MIB, Basis, Choice, Sheet
 from kedge.plan.values import int_or_zero, value_of
 from kedge.services.clients.client_checks import check_consumer, check_producer
@@ -16,7 +15,7 @@ from kedge.services.mirror.consumer import check_beginning, put_consumer_profile
 from kedge.services.mirror.flow import ARTICLE, Flow
 from kedge.services.mirror.keys import GIVEN_BY_WORKERS, holding, plan_key
 from kedge.services.mirror.login import plan_login
-from kedge.services.mirror.memory import BASE_MIB, fetched_mib, heap_of
+from kedge.services.mirror.memory import BASE_MIB, check_held, fetched_mib, heap_of
 from kedge.services.mirror.offset_commits import commit_interval
 from kedge.services.mirror.process import SettingsAndFindings, put_jvm, together
 from kedge.services.mirror.producer import check_kept, plan_producer, spare_ms
@@ -77,20 +76,10 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
     )
     mib = heap_of(BASE_MIB + buffers + fetched)
     codec = value_of(sheet, f"{flow.flow.target}.producer.compression.type")
-    put_jvm(environment, flow, mib, because, buffer // MIB, tasks=tasks, codec=codec)
-    heap = maximum_heap_mib(value_of(environment, "KAFKA_HEAP_OPTS")) or mib
-    if buffers > heap:
-        sheet.note(
-            "mirror.heap",
-            f"each task has a producer with a buffer of its own: while the target takes nothing, {tasks} "
-            f"tasks buffer up to {buffers} MiB over all workers, and the heap of one is {heap} MiB",
-            sheet.either(
-                "set heap_mib, or a smaller buffer.memory in producer_settings, where the target may stall",
-                "raise the heap (-Xmx), or set a smaller buffer.memory for its producers, where the target "
-                "may stall",
-            ),
-            variable=f"{flow.variable}.heap_mib",
-        )
+    heap = put_jvm(environment, flow, mib, because, buffer // MIB, tasks=tasks, codec=codec)
+    check_held(
+        sheet, flow, heap, buffers, fetched, f"{tasks} tasks, each with a producer of its own, hold up to"
+    )
     _name(sheet, names)
     for key, value in beaten.items():
         sheet.give(key, str(value))
