@@ -427,7 +427,9 @@ def _as_variables(process: RunningProcess, text: str) -> str:
 
 def _is_key(process: RunningProcess, key: str) -> bool:
     """Return whether a REST proxy, or a client inside it, has a key."""
-    of_client = key.startswith(("admin.", "client.", "consumer.", "producer."))
+    of_client = key.startswith(("admin.", "client.", "consumer.", "producer.")) and not key.endswith(
+        ".properties"
+    )
     return of_client or any(key in every_key(one) for one in DISTRIBUTIONS[process.kind].keys.components)
 
 

@@ -370,7 +370,8 @@ def _with(process: RunningProcess, part: FileFindings) -> RunningProcess:
         words=process.words or part.words,
         findings=(*process.findings, *part.findings),
         limits=process.limits or part.limits,
-        variables=process.variables or part.variables,
+        # Where a file has the keys, a container beside it does not name them.
+        variables=process.variables or (part.variables if part.values or not process.values else ""),
         starts=process.starts or part.starts,
         lacking=process.lacking or part.lacking,
     )

@@ -10,7 +10,7 @@ import pytest
 from kedge.plan.findings import Finding
 from kedge.plan.jvm_flags import REST_G1
 from kedge.review.command import review
-from kedge.review.judging import Judgement
+from kedge.review.judging import Judgement, _as_variables
 from kedge.review.kinds import parts_of
 from kedge.review.processes import processes_of, started_with
 from kedge.review.showing import markdown, text
@@ -174,6 +174,21 @@ def test_a_variable_that_an_image_does_not_read_is_named_by_the_one_that_it_read
 ) -> None:
     found = [f.fix for f in named(tmp_path, f'{written}: "1"').findings if f.rule == "rest.keys"]
     assert found == [f"did you mean {meant}?"]
+
+
+def test_keys_of_a_file_keep_their_names_beside_a_container(tmp_path: Path) -> None:
+    (tmp_path / "c.yml").write_text(
+        "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.2\n    environment: {KAFKAREST_HEAP_OPTS: -Xmx1g}\n"
+    )
+    (tmp_path / "kafka-rest.properties").write_text("bootstrap.servers=k:1,l:1\nproducer.acks=1\n")
+    ((judgement,), _) = review([tmp_path / "c.yml", tmp_path / "kafka-rest.properties"])
+    assert [f.fix for f in judgement.findings if "acks" in f.message] == [
+        "write producer.acks: all, or give --allow lost if records may be lost"
+    ]
+    of_variables = named(tmp_path, "KAFKA_REST_PRODUCER_ACKS: 1")
+    assert "write KAFKA_REST_PRODUCER_ACKS: all" in about(of_variables, "acks=1").fix
+    process = processes_of(parts_of(tmp_path / "c.yml"))[0]
+    assert _as_variables(process, "put it into consumer.properties") == "put it into consumer.properties"
 
 
 def test_a_unit_reads_no_variable_of_an_image(tmp_path: Path) -> None:
