@@ -178,7 +178,7 @@ def test_a_variable_that_an_image_does_not_read_is_named_by_the_one_that_it_read
 
 def test_keys_of_a_file_keep_their_names_beside_a_container(tmp_path: Path) -> None:
     (tmp_path / "c.yml").write_text(
-        "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.2\n    environment: {KAFKAREST_HEAP_OPTS: -Xmx1g}\n"
+        "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.2\n    environment: {KAFKA_REST_JMX_PORT: 1, KAFKA_REST_JMX_OPTS: -Xmx1g}\n"
     )
     (tmp_path / "kafka-rest.properties").write_text("bootstrap.servers=k:1,l:1\nproducer.acks=1\n")
     ((judgement,), _) = review([tmp_path / "c.yml", tmp_path / "kafka-rest.properties"])
