@@ -152,7 +152,8 @@ def judge(
     plugged = any(key in own for key in _PLUGINS)
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
     found = [_of_image(_commented(f, own), process) for f in found]
-    if process.lacks:  # nobody knows which defaults hold
+    # Nobody knows which defaults hold: of a configuration elsewhere, or of one that an application completes.
+    if process.lacks or (process.kind == "streams" and "application.id" not in process.values):
         said = {*own, *started_with(process)}
         found = [f for f in found if f.subject is None or not f.subject.keys or _keys_of(f, said)]
     limits = _settings(planned, process.kind)
@@ -234,7 +235,7 @@ def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Find
     of = finding.subject
     if finding.rule not in _KEYS or of is None:
         return finding
-    if of.keys[0].startswith("zookeeper.") and process.kind == "classic":
+    if of.keys[0].startswith("zookeeper.") and process.kind in ("classic", "consumer"):
         alone = of.keys[0] == "zookeeper.connect" and "bootstrap.servers" not in process.values
         fix = f"write bootstrap.servers in place of {of.keys[0]}" if alone else f"take {of.keys[0]} out"
         return replace(finding, fix=f"{fix}: it is the old consumer's")

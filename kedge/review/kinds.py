@@ -219,6 +219,9 @@ def _of_keys(text: str, name: str, path: Path) -> FileFindings:
     if not values and kind is None:
         raise ReviewError(f"{name}: holds no key; name a file of KEY=VALUE lines, a unit or a compose file")
     kind = named if named and kind == "other" else kind
+    # What an application's own file has more of may be anything.
+    if kind in (None, "other", "consumer", "producer") and not named and "streams" in path.name.lower():
+        kind = "streams"
     if kind is None:
         raise ReviewError(
             f"{name}: is of no kind that is known: it has no key of a REST proxy, a mirror, Streams, HAProxy "
