@@ -24,6 +24,7 @@ Component = Literal[
     "kafka-rest",
     "librdkafka-consumer",
     "librdkafka-producer",
+    "linux",
     "mapr",
     "mm2",
     "producer",

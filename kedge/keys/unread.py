@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -76,14 +76,17 @@ def unread(
     otherwise: str = "",
     *,
     variable: str,
+    there: Container[str] = (),
 ) -> list[Finding]:
     """Return a finding for each key that is not read; ``keys`` says how the component has each.
+
+    Of keys that are ``there``, another client's of the same name is not meant.
 
     ``severity`` and ``consequence`` are those of a key that no version knows; ``otherwise`` is what can be
     done beside taking such a key out.
     """
     return [
-        _finding(Subject(variable, (key,)), bare, read, where, rule, severity, consequence, otherwise)
+        _finding(Subject(variable, (key,)), bare, read, where, rule, severity, consequence, otherwise, there)
         for key, bare in keys.items()
         if bare not in read.known and not is_open(bare)
     ]
@@ -143,12 +146,15 @@ def _finding(
     severity: Severity,
     consequence: str,
     otherwise: str,
+    there: Container[str],
 ) -> Finding:
     if key in read.ever:
         what = f"{read.name} does not read {key}, which other versions do"
         return Finding("warning", rule, where, what, f"take {key} out", of)
     theirs = next((one for one in _CLIENTS if key in every_key(one)), None)
     near = None if theirs else _meant(key, read.known)
+    # Of another client, and set for that already: no slip of the pen.
+    near = None if near and near in there and near.split(".")[-2:] == key.split(".")[-2:] else near
     what = f"{read.name} does not know {key}{consequence}"
     otherwise = f": it is a key of {theirs}s" if theirs else otherwise
     fix = f"did you mean {near}?" if near else f"take {key} out{otherwise}"

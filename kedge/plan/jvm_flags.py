@@ -58,6 +58,7 @@ def growing_heap(mib: int, *, slowly: bool) -> str:
     return f"-Xms{GROWS_FROM_MIB}m -Xmx{mib}m{ratio}"
 
 
+_LEAST_SHARE_MIB: Final = 126
 #: A heap as a share of the memory that a JVM sees: that of its host, or of its container.
 SHARE: Final = re.compile(r"-XX:MaxRAMPercentage=(\d{1,3}(?:\.\d+)?)(?![\d.])")
 
@@ -71,6 +72,15 @@ def maximum_heap_mib(flags: str, memory_mib: int | None = None) -> int | None:
         return int(found)
     share = SHARE.findall(flags)
     return int(memory_mib * float(share[-1]) / 100) if share and memory_mib else None
+
+
+def share_mib(memory_mib: int, percent: float = 25) -> int:
+    """Return the largest heap, in MiB, of a JVM that is given none, or a share of the memory that it sees.
+
+    Of a small memory it takes half: below 126 MiB, the heap that it has at least (asked of Java 17 and 25).
+    """
+    half = memory_mib // 2
+    return half if half < _LEAST_SHARE_MIB else max(_LEAST_SHARE_MIB, int(memory_mib * percent / 100))
 
 
 def _size_mib(flag: str, flags: str) -> float | None:

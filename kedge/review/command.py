@@ -122,7 +122,11 @@ def review(
     parts, alone = with_connectors(parts)
     others = [f"{part.where}: {part.heading}" for part in parts if part.kind == "other"] + missing + alone
     processes = processes_of(parts)
-    others += [f"{p.where}: its configuration {file}; add that file" for p in processes for file in p.lacks]
+    others += [
+        f"{p.where}: its configuration {file}; add that file"
+        for p in processes
+        for file in dict.fromkeys(p.lacks)
+    ]
     kinds = [kind for kind in (*(p.kind for p in processes), *(p.kind for p in parts)) if kind in TITLES]
     said = _workload(workload, list(dict.fromkeys(model_of(kind) for kind in kinds)))
     for option, given, least in (("--cores", cores, 1), ("--memory-mib", memory_mib, 256)):

@@ -92,7 +92,8 @@ def _logins(process: RunningProcess) -> Iterator[Finding]:
         shown = [name.removeprefix(PRODUCER) for name in names]
         # Of what goes to several clients, each may have more of its own.
         apart = {key for key in own for last in (_PROTOCOL, _JAAS) if key.endswith(last)} - set(names)
-        apart -= {key for key in apart if key.startswith(_others(process, wide))}
+        # What a broker has for a listener is no client's.
+        apart -= {key for key in apart if key.startswith((*_others(process, wide), "listener.name."))}
         speaks = "PLAINTEXT" if protocol is None else protocol.upper()
         if jaas and not jaas.endswith(";") and speaks.startswith("SASL_"):
             what = f"{shown[2]} does not end with a semicolon: its client refuses to start"

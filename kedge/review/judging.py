@@ -38,6 +38,7 @@ from kedge.review.processes import (
     RunningProcess,
     clusters_of,
     inventory_of,
+    memory_limit,
     own_values,
     shown_value,
     started_with,
@@ -45,7 +46,7 @@ from kedge.review.processes import (
     versions_of,
 )
 from kedge.review.reading import Value, comes_later
-from kedge.review.unit_limits import check_limits, limit_name, limit_size, memory_limit
+from kedge.review.unit_limits import check_limits, limit_name, limit_size
 from kedge.services.mirror.keys import holding
 from kedge.services.mirror.topology import LATER, check_topology
 from kedge.services.mirror.variables import MirrorFlow
@@ -151,7 +152,8 @@ def judge(
     plugged = any(key in own for key in _PLUGINS)
     found = [_unread(f, process, plugged=plugged) for f in [*_findings(plans, own), *_shown(own)]]
     found = [_of_image(_commented(f, own), process) for f in found]
-    if process.lacks:  # nobody knows which defaults hold
+    # Nobody knows which defaults hold: of a configuration elsewhere, or of one that an application completes.
+    if process.lacks or (process.kind == "streams" and "application.id" not in process.values):
         said = {*own, *started_with(process)}
         found = [f for f in found if f.subject is None or not f.subject.keys or _keys_of(f, said)]
     limits = _settings(planned, process.kind)
@@ -233,7 +235,7 @@ def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Find
     of = finding.subject
     if finding.rule not in _KEYS or of is None:
         return finding
-    if of.keys[0].startswith("zookeeper.") and process.kind == "classic":
+    if of.keys[0].startswith("zookeeper.") and process.kind in ("classic", "consumer"):
         alone = of.keys[0] == "zookeeper.connect" and "bootstrap.servers" not in process.values
         fix = f"write bootstrap.servers in place of {of.keys[0]}" if alone else f"take {of.keys[0]} out"
         return replace(finding, fix=f"{fix}: it is the old consumer's")
@@ -426,7 +428,9 @@ def _as_variables(process: RunningProcess, text: str) -> str:
 
 def _is_key(process: RunningProcess, key: str) -> bool:
     """Return whether a REST proxy, or a client inside it, has a key."""
-    of_client = key.startswith(("admin.", "client.", "consumer.", "producer."))
+    of_client = key.startswith(("admin.", "client.", "consumer.", "producer.")) and not key.endswith(
+        ".properties"
+    )
     return of_client or any(key in every_key(one) for one in DISTRIBUTIONS[process.kind].keys.components)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -92,7 +92,7 @@ _IMAGE_VERSION: Final = re.compile(r":v?(\d+\.\d+(?:\.\d+)?)")
 _COMPOSE: Final = re.compile(r"(?m)^[ \t]*(?:- )?(services|spec|containers|image):")
 _HAPROXY: Final = re.compile(r"(?m)^[ \t]*(?:frontend|backend|listen)[ \t]+\S")
 _NGINX: Final = re.compile(r"(?m)^[ \t]*(?:proxy_pass[ \t]|upstream[ \t]+\S+[ \t]*\{)")
-_SYSCTL: Final = re.compile(r"(?m)^[ \t]*(?:net|vm|fs|kernel)\.[\w./-]+[ \t]*=")
+_SYSCTL: Final = re.compile(r"(?m)^[ \t]*(?:sysctl[ \t]+-w[ \t]+|-)?(?:net|vm|fs|kernel)\.[\w./-]+[ \t]*=")
 _UNIT: Final = re.compile(r"(?m)^\[(?:Unit|Service|Install)\][ \t]*$")
 #: A kernel has a few for each of its network devices.
 _SYSCTL_KEYS: Final = 100_000
@@ -114,7 +114,11 @@ _MAIN: Final = {
 #: What a JVM reads after its command line.
 _OF_JVM: Final = "_JAVA_OPTIONS"
 #: A start script that nothing stands before which may set variables.
-_START: Final = r"(?:/\S*/)?kafka-rest-start\s"
+_START: Final = (
+    r"(?:/\S*/)?(?:kafka-rest-start|kafka_bridge_run\.sh|(?:connect|kafka)-mirror-maker(?:\.sh)?)\s"
+)
+#: Of Kafka's own image, which sets no variable of them.
+_KAFKA: Final = re.compile(r"(?:docker\.io/)?apache/kafka(?::|$)")
 #: A version in the name of a jar of a class path; Confluent's builds of Kafka have a version of their own.
 _JAR_VERSION: Final = (
     r"kafka-rest-(\d+\.\d+\.\d+)\.jar",
@@ -215,6 +219,9 @@ def _of_keys(text: str, name: str, path: Path) -> FileFindings:
     if not values and kind is None:
         raise ReviewError(f"{name}: holds no key; name a file of KEY=VALUE lines, a unit or a compose file")
     kind = named if named and kind == "other" else kind
+    # What an application's own file has more of may be anything.
+    if kind in (None, "other", "consumer", "producer") and not named and "streams" in path.name.lower():
+        kind = "streams"
     if kind is None:
         raise ReviewError(
             f"{name}: is of no kind that is known: it has no key of a REST proxy, a mirror, Streams, HAProxy "
@@ -314,7 +321,8 @@ def _of_container(one: ComposeContainer) -> FileFindings:
         of_image = "" if kind == "streams" else said
         files = {option: one.mounted.get(file, file) for option, file in part.files.items()}
         part = replace(part, kind=kind, unit=one.limits, version=part.version or of_image, files=files)
-        part = replace(part, limits=one.names)
+        starts = bool(_KAFKA.match(image)) and _starts(one.command, one.environment)
+        part = replace(part, limits=one.names, starts=starts, lacking=bool(one.elsewhere))
         return replace(part, elsewhere=one.elsewhere, ports=one.ports)
     return FileFindings("other", one.where, heading=f"a container of {one.image or 'no image'}")
 
@@ -325,10 +333,15 @@ def _of_unit(text: str, name: str) -> FileFindings:
         if kind := _main(value.text):
             part = _of_command(value, variables, name)
             environment = {**variables, **part.environment}
-            starts = kind in SIGNS and bool(re.match(_START, value.text))
+            starts = _starts(value.text, variables)
             part = replace(part, kind=kind, environment=environment, unit=directives, elsewhere=files)
             return replace(part, starts=starts, lacking=bool(files))
     return FileFindings("environment", name, environment=variables, unit=directives, elsewhere=files)
+
+
+def _starts(command: str, variables: Container[str]) -> bool:
+    """Return whether a command is a start script to which these variables are given alone."""
+    return bool(re.match(_START, command)) and _OF_JVM not in variables
 
 
 def _commands(text: str, name: str) -> Iterator[Value]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from kedge.plan.findings import Finding
+from kedge.plan.findings import Finding, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.settings import Setting
 from kedge.review.judging import Judgement, ReviewedKey
@@ -196,7 +196,8 @@ def _sections(text: str, name: str) -> Iterator[_Section]:
 
 def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:
     """Return what there is to say of a host's kernel settings, as those of a host with REST proxies."""
-    values = {key.replace("/", "."): value for key, value in part.values.items()}
+    # A dash before a key lets sysctl go on where there is none.
+    values = {key.removeprefix("-").replace("/", "."): value for key, value in part.values.items()}
     variables = dict(_behind_balancer(machine, sticky=True).hosts[HOST])
     written = {key: value.text for key, value in values.items()} if len(values) <= _WRITTEN else {}
     groups = {"kafka_rest": (HOST,), "all": (HOST,)}
@@ -205,6 +206,11 @@ def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:
     rows = [_kernel_row(s, values) for s in _of(plan, "host_tuning") if "." in s.key and s.key != _RESERVED]
     before = {(f.rule, f.message) for f in plan.findings}
     found = [f for f in own.findings if f.rule.startswith("host.") and (f.rule, f.message) not in before]
+    if _COMMAND in values:
+        what = "a line that begins with sysctl sets nothing: files of sysctl have KEY = VALUE alone"
+        found.append(
+            Finding("error", "host.own", "", what, "write its KEY = VALUE", Subject(keys=(_COMMAND,)))
+        )
     places = tuple(replace(f, where=_place(f, values, part.where)) for f in found if f.severity != "note")
     return Judgement(
         TITLES["sysctl"],
@@ -218,6 +224,8 @@ def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:
     )
 
 
+#: What a line of a script begins with.
+_COMMAND: Final = "sysctl"
 #: What it should hold follows from the ports that Kedge gives its services.
 _RESERVED: Final = "net.ipv4.ip_local_reserved_ports"
 

@@ -13,14 +13,15 @@ from kedge.keys.catalogue import Component, defaults, every_key, known_keys
 from kedge.plan.findings import Finding, Reader
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES
-from kedge.plan.jvm_flags import maximum_heap_mib
+from kedge.plan.jvm_flags import maximum_heap_mib, share_mib
 from kedge.plan.values import int_or_zero
 from kedge.plan.version_numbers import numbers
 from kedge.review.containers import LOOPBACK, LimitNames
 from kedge.review.kinds import JVM_FLAGS, SIGNS, FileFindings, handed_on
-from kedge.review.reading import ReviewError, Value, settled
+from kedge.review.reading import ReviewError, Value, comes_later, settled
 from kedge.review.resources import connector_of, differing_names
 from kedge.services.mirror.keys import unset_values as unset_mirror
+from kedge.services.mirror.topology import NO_CLUSTER
 from kedge.services.mirror.variables import BESIDE as BESIDE_MIRRORS
 from kedge.services.mirror.variables import MirrorFlow
 from kedge.services.rest.distributions import DISTRIBUTIONS
@@ -74,6 +75,13 @@ _CLUSTERS: Final = 30
 #: Directives of a unit that the plan sets too.
 UNIT: Final = ("MemoryMax", "LimitNOFILE", "TasksMax", "TimeoutStopSec")
 _CORES: Final = "CPUQuota"
+#: Of a unit: infinity and shares of the host are no number of bytes.
+_SIZE: Final = re.compile(r"(\d{1,18})([KMGT]?)B?", re.IGNORECASE)
+_SCALE: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+#: What connect-mirror-maker.sh takes, and kafka-run-class.sh, of Kafka 3.9 and 4.3.
+_UNSET_HEAPS: Final = {"mm2": "-Xms256M -Xmx2G", "classic": "-Xmx256M"}
+#: What Strimzi gives MirrorMaker 2 of its memory's limit (KafkaConnectCluster, JvmOptionUtils).
+_OPERATED_PERCENT: Final = 75
 _SHELL: Final = ("KAFKA_HEAP_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_OPTS", "JMX_PORT", "LOG_DIR")
 
 
@@ -127,6 +135,11 @@ class RunningProcess:
     def lacks(self) -> tuple[str, ...]:
         """The configurations that it is started with, where none of them was given."""
         return () if self.values or self.producer else self.files
+
+    @property
+    def operated(self) -> bool:
+        """Whether an operator makes its command."""
+        return self.limits is not None and not self.limits.compose and not self.commands
 
     @property
     def own(self) -> dict[str, Value]:
@@ -357,7 +370,8 @@ def _with(process: RunningProcess, part: FileFindings) -> RunningProcess:
         words=process.words or part.words,
         findings=(*process.findings, *part.findings),
         limits=process.limits or part.limits,
-        variables=process.variables or part.variables,
+        # Where a file has the keys, a container beside it does not name them.
+        variables=process.variables or (part.variables if part.values or not process.values else ""),
         starts=process.starts or part.starts,
         lacking=process.lacking or part.lacking,
     )
@@ -427,11 +441,24 @@ def clusters_of(process: RunningProcess) -> list[str]:
     """Return the names of the clusters of a MirrorMaker 2."""
     named = process.values.get("clusters")
     names = [name for name in re.split(r"[,\s]+", named.text) if name] if named else []
+    if named and comes_later(named.text):
+        # Of names that are put in later the keys say those that the file is about.
+        there = [name for name in names if f"{name}.bootstrap.servers" in process.values]
+        names = list(dict.fromkeys([*(there if len(there) == len(names) else ()), *_aliases(process.values)]))
     if named and len(names) > _CLUSTERS:
         raise ReviewError(
             f"{named.place}: names {len(names):,} clusters, and {_CLUSTERS} are reviewed; take some out"
         )
     return names
+
+
+def _aliases(keys: Iterable[str]) -> Iterator[str]:
+    """Yield what the keys of a MirrorMaker 2 name as clusters."""
+    for key in keys:
+        named = re.match(r"([^\s.]+)->([^\s.]+)\.", key) or re.fullmatch(
+            r"([^\s.]+)\.bootstrap\.servers", key
+        )
+        yield from (name for name in (named.groups() if named else ()) if name not in NO_CLUSTER)
 
 
 def versions_of(process: RunningProcess) -> tuple[str, str]:
@@ -569,13 +596,39 @@ def covers(published: str, port: str) -> bool:
 
 def started_with(process: RunningProcess) -> dict[str, str]:
     """Return what the start script of a process takes for variables that its files do not set."""
-    jvm = DISTRIBUTIONS[process.kind].jvm if process.kind in SIGNS else None
-    if not jvm or not jvm.unset or not process.starts or process.lacking:
-        return {}
+    variable, flags = _unset_heap(process)
     given = " ".join(value.text for value in process.environment.values())
-    heap = process.environment.get(jvm.heap)
+    heap = process.environment.get(variable)
     set_elsewhere = bool(heap and heap.text.strip()) or re.search(r"-Xmx|-XX:MaxRAM", given)
-    return {} if set_elsewhere else {jvm.heap: jvm.unset}
+    return {} if set_elsewhere or process.lacking or not flags else {variable: flags}
+
+
+def _unset_heap(process: RunningProcess) -> tuple[str, str]:
+    """Return the variable of a process's heap, and what it comes to where it is not set; empty if unknown."""
+    jvm = DISTRIBUTIONS[process.kind].jvm if process.kind in SIGNS else None
+    variable = jvm.heap if jvm else "KAFKA_HEAP_OPTS"
+    limit = memory_limit(process)
+    if process.operated:
+        share = share_mib(limit, _OPERATED_PERCENT) if limit and process.kind == "mm2" else None
+        share = int(share_mib(limit) * jvm.operated) if limit and jvm else share
+    elif not process.starts:
+        share = None
+    elif unset := jvm.unset if jvm else _UNSET_HEAPS.get(process.kind):
+        return variable, unset
+    else:
+        share = share_mib(limit) if limit else None
+    return variable, f"-Xmx{share}m" if share else ""
+
+
+def memory_limit(process: RunningProcess) -> int | None:
+    """Return the memory in MiB that the process's unit or container has; None where nothing limits it."""
+    return size_mib(process.unit["MemoryMax"].text) if "MemoryMax" in process.unit else None
+
+
+def size_mib(text: str) -> int | None:
+    """Return a size in MiB; None where it is none, such as a share of the host."""
+    size = _SIZE.fullmatch(text.strip())
+    return int(size[1]) * _SCALE[size[2].lower()] >> 20 if size else None
 
 
 def unset_values(process: RunningProcess, version: str, own: Mapping[str, str]) -> dict[str, str]:
@@ -587,7 +640,8 @@ def unset_values(process: RunningProcess, version: str, own: Mapping[str, str]) 
     if process.kind in ("consumer", "producer"):
         return {**defaults("consumer" if process.kind == "consumer" else "producer", version)}
     classic = process.kind == "classic"
-    return unset_mirror(version, *process.flow, classic=classic) | (_UNSET_OPTIONS if classic else {})
+    options = _UNSET_OPTIONS if classic else {}
+    return unset_mirror(version, *process.flow, classic=classic) | options | started_with(process)
 
 
 def inventory_of(

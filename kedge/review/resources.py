@@ -143,8 +143,28 @@ def _bridge(spec: Mapping[str, Any], name: str, where: str) -> Resource:
     for part, client in (("producer", "producer"), ("consumer", "consumer"), ("adminClient", "admin")):
         values |= _values(_map(_map(spec, part), "config"), name, where, f"kafka.{client}.")
         words.append((f"kafka.{client}.", f"{part}.config: "))
+    words.append(("JAVA_OPTS", "jvmOptions"))
     flags, limits = _flags(spec), limits_of(spec, where)
-    return Resource("KafkaBridge", where, values, flags, limits, str(spec.get("image", "")), tuple(words))
+    found = list(_replicas(spec, name, where))
+    image = str(spec.get("image", ""))
+    return Resource("KafkaBridge", where, values, flags, limits, image, tuple(words), findings=tuple(found))
+
+
+def _replicas(spec: Mapping[str, Any], name: str, where: str) -> Iterator[Finding]:
+    """Yield several bridges behind one Service, where clients may consume."""
+    count = next(((key, spec[key]) for key in spec if key == "replicas"), None)
+    if (
+        count
+        and isinstance(count[1], int)
+        and count[1] > 1
+        and _map(spec, "consumer").get("enabled") is not False
+    ):
+        what = (
+            f"replicas is {count[1]}: a consumer lives in one of the bridges, and their Service sends its "
+            "next request to any (Strimzi, Configuring the Kafka Bridge)"
+        )
+        fix = "route each consumer to the bridge that has it, as by a resource for each, or set replicas to 1"
+        yield Finding("warning", "rest.balancing", _place(count[0], name, where), what, fix)
 
 
 def _rest_proxy(spec: Mapping[str, Any], name: str, where: str) -> Resource:

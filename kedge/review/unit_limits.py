@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kedge.plan.findings import Finding, Subject
 from kedge.plan.settings import Setting
 from kedge.plan.values import int_or_none, int_or_zero
-from kedge.review.processes import RunningProcess, heap_of, started_with
+from kedge.review.processes import RunningProcess, heap_of, memory_limit, size_mib, started_with
 
-#: Of a unit: infinity and shares of the host are no number of bytes.
-_SIZE: Final = re.compile(r"(\d{1,18})([KMGT]?)B?", re.IGNORECASE)
-_SCALE: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 #: Jars, logs and connections of a JVM of Kafka's take hundreds; what the plan gives beyond is to spare.
 _FILES: Final = 4096
 
@@ -31,12 +27,13 @@ def _memory(process: RunningProcess, planned: Mapping[str, Setting], least_heap:
     limit = memory_limit(process)
     # A misspelt variable is read by no start script.
     read = {key: value.text for key, value in process.environment.items() if key in planned}
-    heap = heap_of(started_with(process) | read, limit)
+    unset = started_with(process)
+    heap = heap_of(unset | read, limit)
     if limit is None or heap is None:
         return
     of_plan = {key: setting.value for key, setting in planned.items()}
     planned_heap = heap_of(of_plan) or 0
-    beside = max(0, (_mib(of_plan.get("MemoryMax", "")) or 0) - planned_heap)
+    beside = max(0, (size_mib(of_plan.get("MemoryMax", "")) or 0) - planned_heap)
     # What both are to be is one answer.
     wanted = max(heap, least_heap)
     name = limit_name(process, "MemoryMax")
@@ -45,13 +42,17 @@ def _memory(process: RunningProcess, planned: Mapping[str, Setting], least_heap:
         return limit_size(process, f"{heap + beside}M")
 
     said = f"{name} is {limit} MiB, and the heap is {heap} MiB"
-    fix = f"set {name} to {size(wanted)}, or the heap to {max(1, limit - beside)}m"
+    for variable, flags in unset.items():
+        said += f" ({dict(process.words).get(variable, variable)} is not set, which comes to {flags})"
+    # Under an operator an unset heap grows with its limit.
+    both = f" and the heap to {wanted}m" if unset and process.operated else ""
+    fix = f"set {name} to {size(wanted)}{both}, or the heap to {max(1, limit - beside)}m"
     if wanted > heap:
         fix = f"set {name} to {size(wanted)}, and the heap to {wanted}m"
     elif process.kind == "streams":
         said += ". RocksDB lies outside the heap, and needs memory for stores whose sizes were not given"
         fix = f"set {name} to {size(wanted)} and what RocksDB may take, or the heap to less"
-    elif least_heap > limit - beside:
+    elif least_heap and least_heap > limit - beside:
         less = f", or to {size(least_heap)} with a heap of {least_heap}m" if least_heap < heap else ""
         fix = f"set {name} to {size(wanted)}{less}"
     elif beside >= limit:
@@ -123,14 +124,3 @@ def limit_name(process: RunningProcess, directive: str) -> str:
 def limit_size(process: RunningProcess, of_unit: str) -> str:
     """Return a size as the file of a process writes it."""
     return process.limits.size(of_unit) if process.limits else of_unit
-
-
-def memory_limit(process: RunningProcess) -> int | None:
-    """Return the memory in MiB that the process's unit or container has; None where nothing limits it."""
-    return _mib(process.unit["MemoryMax"].text) if "MemoryMax" in process.unit else None
-
-
-def _mib(text: str) -> int | None:
-    """Return a size in MiB; None where it is none, such as a share of the host."""
-    size = _SIZE.fullmatch(text.strip())
-    return int(size[1]) * _SCALE[size[2].lower()] >> 20 if size else None

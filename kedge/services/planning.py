@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import get_args
+from typing import Any, Final, get_args
 
-from kedge.plan.findings import of_what_starts
+from kedge.plan.findings import WITH_INVENTORY, Finding, of_what_starts
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.archives import check_archives
 from kedge.plan.inventory.checks import check_inventory, check_numbers
@@ -78,7 +78,50 @@ def make_plan(
     ]
     plan = merge([*parts, *of_hosts])
     plan = replace(plan, findings=tuple(map(recommended.as_written, of_what_starts(plan.findings))))
+    if inventory.reader is WITH_INVENTORY and (left := _without_wrong(inventory, plan.findings)) is not None:
+        behind = make_plan(left, advice, archives=archives, deploying=deploying, services=services).findings
+        said = [f.where for f in plan.findings]
+        more = tuple(f for f in behind if f.rule in _OF_KEYS and f not in plan.findings)
+        # What held a wrong value is another one without it.
+        whole = [
+            f
+            for f in behind
+            if f.rule == "inventory.variable" and not any(w.startswith(f.where) for w in said)
+        ]
+        more += tuple(f for f in whole if _of_itself(f))
+        plan = replace(plan, findings=(*plan.findings, *more))
     return hide(plan, inventory, services)
+
+
+#: Findings of a key, whatever else there is.
+_OF_KEYS: Final = ("rest.keys", "keys.unknown", "clients.refused")
+
+
+def _of_itself(finding: Finding) -> bool:
+    """Return whether a variable is wrong whatever the others are."""
+    consequence = finding.message.endswith(" is missing") or " contradicts itself: " in finding.message
+    return finding.severity == "error" and not consequence
+
+
+def _without_wrong(inventory: Inventory, findings: Iterable[Finding]) -> Inventory | None:
+    """Return an inventory without the values that findings call wrong; None where none of them can go."""
+    hosts = {host: dict(variables) for host, variables in inventory.hosts.items()}
+    for finding in findings:
+        of = finding.subject
+        if finding.rule == "inventory.variable" and of is not None:
+            # What is the same everywhere was read of one host.
+            for host, variables in hosts.items():
+                hosts[host] = _without(variables, ".".join([of.variable, *of.keys]))
+    return replace(inventory, hosts=hosts) if hosts != inventory.hosts else None
+
+
+def _without(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a mapping without the value of that full name, whose keys may have dots themselves."""
+    found = {key: value for key, value in values.items() if key != name}
+    for key, value in found.items():
+        if isinstance(value, Mapping) and name.startswith(f"{key}."):
+            found[key] = _without(value, name.removeprefix(f"{key}."))
+    return found
 
 
 def _without_tuning(part: Part, services: Sequence[Service]) -> Part:

@@ -366,7 +366,10 @@ def _mirror(
     )
     known = max(largest_target(flow, plan, classic), whole)
     enough = "warning" if is_own(settings, "buffer.memory") or is_own(settings, "batch.size") else "error"
-    yield Sum("mirror.buffer", name, known * batch, buffer, "target's partitions x batch.size (Salesforce), bytes",
+    # A task of MirrorMaker 2 has a producer of its own, which writes to the task's share of the partitions.
+    tasks = 1 if classic else value(settings, "tasks.max", 1)
+    yield Sum("mirror.buffer", name, math.ceil(known / tasks) * batch, buffer,
+              "target's partitions of a producer x batch.size (Salesforce), bytes",
               enough, ("mirror.producer.buffer",))  # fmt: skip
     request, ratio = (
         value(settings, "max.request.size", REQUEST_SIZE),
@@ -391,7 +394,7 @@ def _mirror(
     enough = "warning" if "heap_mib" in flow else "error"
     yield Sum("mirror.heap.buffer", name, buffer / MIB, heap, "the buffer within the heap, MiB")
     read = fetched_mib(brokers, source, {k: s for k, s in settings.items() if "producer" not in k})
-    yield Sum("mirror.heap", name, buffer / MIB + read, heap, "buffer and fetches (KIP-81) within the heap, MiB",
+    yield Sum("mirror.heap", name, tasks * buffer / MIB + read, heap, "buffers and fetches (KIP-81) within the heap, MiB",
               enough, ("mirror.heap",))  # fmt: skip
     yield Sum(
         "mirror.memory",

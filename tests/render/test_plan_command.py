@@ -65,7 +65,7 @@ def test_a_plan_fits_a_screen_and_its_settings_are_asked_for_by_all_or_by_host(i
         short,
         re.MULTILINE,
     )
-    assert re.search(r"^0 errors, 1 warning, [1-9]\d* notes$", short, re.MULTILINE)
+    assert re.search(r"^0 errors, 2 warnings, [1-9]\d* notes$", short, re.MULTILINE)
     assert "note: " not in short
     assert len(short.splitlines()) < 25
     every = run("-i", inventory, "--all").stdout

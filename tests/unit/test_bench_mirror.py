@@ -17,7 +17,7 @@ import pytest
 from lab.bench.mirror import __main__ as module
 from lab.bench.mirror.__main__ import kept
 from lab.bench.mirror.batches import Batches, batches_of
-from lab.bench.mirror.cases import CODECS, Case, all_cases, by_processes, by_transactions
+from lab.bench.mirror.cases import CODECS, Case, all_cases, by_buffers, by_processes, by_transactions
 from lab.bench.mirror.run import RequestLog, on_cores
 from lab.bench.mirror.steady import window
 from lab.bench.mirror.tables import interval, ratios
@@ -103,6 +103,19 @@ def test_transactions_are_compared_with_nothing_else_changed() -> None:
     assert by_interval.pop("leaf->agg.transaction.boundary") == "interval"
     assert by_interval.pop("leaf->agg.transaction.boundary.interval.ms") == "2220"
     assert by_interval == by_poll
+
+
+def test_buffers_are_compared_with_nothing_else_changed() -> None:
+    cases = by_buffers(20, 60, 2)
+    key = "agg.producer.buffer.memory"
+    for line, buffer in (
+        ("a task each", 2_000_000),
+        ("2 tasks", 2_000_000),
+        ("2 tasks, large batches", 10_000_000),
+    ):
+        planned, default = cases[f"{line}, planned"], cases[f"{line}, 32 MiB"]
+        assert (planned.worker[key], default.worker[key]) == (str(buffer), str(32 << 20))
+        assert replace(default, worker={**default.worker, key: planned.worker[key]}) == planned
 
 
 def run(rate: float, rotation: int = 0, **more: Any) -> dict[str, Any]:

@@ -525,6 +525,16 @@ def test_kernel_settings_are_never_planned_below_what_a_host_has(tmp_path: Path)
     assert [f.where.rpartition("/")[2] for f in judgement.findings] == ["sysctl.txt:3"]
 
 
+def test_lines_of_a_script_set_no_kernel_settings(tmp_path: Path) -> None:
+    (found,) = one(
+        tmp_path, sysctl__txt="sysctl -w vm.swappiness=1\nsysctl -w net.core.somaxconn=9\n"
+    ).findings
+    assert (found.severity, found.fix) == ("error", "write its KEY = VALUE")
+    assert found.message.startswith("a line that begins with sysctl sets nothing")
+    (other,) = one(tmp_path, sysctl__txt="-vm.swapiness=1\n-net/core/somaxconn=9\n").findings
+    assert other.fix == "did you mean vm.swappiness?"
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "text", "said"),
@@ -1038,3 +1048,25 @@ def test_nginx_is_named_as_what_it_is(tmp_path: Path) -> None:
     assert [other.rpartition("/")[2] for other in others] == [
         "nginx.conf: nginx, whose configuration is not read"
     ]
+
+
+def test_a_file_of_streams_is_told_by_its_name(tmp_path: Path) -> None:
+    text = "bootstrap.servers=k:1\nschema.registry.url=http://r:8081\nreplication.factor=1\nbank.topic=a\n"
+    judgement = one(tmp_path, streams__properties=text)
+    assert judgement.title == "a Kafka Streams application"
+    # Who sets application.id in its code may set more there.
+    (found,) = [f for f in judgement.findings if f.severity != "note"]
+    assert found.message.startswith("replication.factor is 1")
+    named = one(tmp_path, streams__properties=f"application.id=a\n{text}")
+    assert any("/tmp/kafka-streams by default" in f.message for f in named.findings)
+    with pytest.raises(ReviewError, match="is of no kind that is known"):
+        one(tmp_path, a__properties="bootstrap.servers=k:1\nschema.registry.url=http://r:8081\n")
+
+
+def test_an_old_consumer_and_a_login_of_a_listener_are_no_consumers(tmp_path: Path) -> None:
+    (old,) = one(tmp_path, consumer__properties="zookeeper.connect=z:2181\ngroup.id=g\n").findings
+    assert old.fix == "write bootstrap.servers in place of zookeeper.connect: it is the old consumer's"
+    text = "bootstrap.servers=k:1\ngroup.id=g\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+    listener = "listener.name.sasl_ssl.plain.sasl.jaas.config=o.P required;\n"
+    (login,) = one(tmp_path, consumer__properties=text + listener).findings
+    assert login.fix == "write sasl.jaas.config, with the login"

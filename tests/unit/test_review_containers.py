@@ -10,7 +10,7 @@ import pytest
 from kedge.plan.findings import Finding
 from kedge.plan.jvm_flags import REST_G1
 from kedge.review.command import review
-from kedge.review.judging import Judgement
+from kedge.review.judging import Judgement, _as_variables
 from kedge.review.kinds import parts_of
 from kedge.review.processes import processes_of, started_with
 from kedge.review.showing import markdown, text
@@ -176,6 +176,21 @@ def test_a_variable_that_an_image_does_not_read_is_named_by_the_one_that_it_read
     assert found == [f"did you mean {meant}?"]
 
 
+def test_keys_of_a_file_keep_their_names_beside_a_container(tmp_path: Path) -> None:
+    (tmp_path / "c.yml").write_text(
+        "services:\n  a:\n    image: confluentinc/cp-kafka-rest:7.9.2\n    environment: {KAFKA_REST_JMX_PORT: 1, KAFKA_REST_JMX_OPTS: -Xmx1g}\n"
+    )
+    (tmp_path / "kafka-rest.properties").write_text("bootstrap.servers=k:1,l:1\nproducer.acks=1\n")
+    ((judgement,), _) = review([tmp_path / "c.yml", tmp_path / "kafka-rest.properties"])
+    assert [f.fix for f in judgement.findings if "acks" in f.message] == [
+        "write producer.acks: all, or give --allow lost if records may be lost"
+    ]
+    of_variables = named(tmp_path, "KAFKA_REST_PRODUCER_ACKS: 1")
+    assert "write KAFKA_REST_PRODUCER_ACKS: all" in about(of_variables, "acks=1").fix
+    process = processes_of(parts_of(tmp_path / "c.yml"))[0]
+    assert _as_variables(process, "put it into consumer.properties") == "put it into consumer.properties"
+
+
 def test_a_unit_reads_no_variable_of_an_image(tmp_path: Path) -> None:
     unit = tmp_path / "rest.service"
     unit.write_text("[Service]\nExecStart=/usr/bin/kafka-rest-start k\nEnvironment=KAFKAREST_JMX_PORT=1\n")
@@ -207,7 +222,7 @@ def heaps(judgement: Judgement) -> list[Finding]:
 def test_a_heap_that_is_not_set_is_judged_by_what_the_start_script_takes(tmp_path: Path) -> None:
     (found,) = heaps(named(tmp_path))
     assert found.message == (
-        "KAFKAREST_HEAP_OPTS is not set, and the start script takes -Xmx256M: a heap of 256 MiB is below 512 "
+        "KAFKAREST_HEAP_OPTS is not set, which comes to -Xmx256M: a heap of 256 MiB is below 512 "
         "MiB, the least that was measured; consumers and connections, which were not given, take more"
     )
     assert (found.severity, found.fix) == ("warning", "write -Xms512m -Xmx512m in KAFKAREST_HEAP_OPTS")
@@ -219,7 +234,66 @@ def test_a_heap_that_is_not_set_is_judged_by_what_the_start_script_takes(tmp_pat
     unit = tmp_path / "rest.service"
     unit.write_text("[Service]\nExecStart=/usr/bin/kafka-rest-start k.properties\n")
     ((of_unit,), _) = review([unit])
-    assert "the start script takes -Xmx256M" in messages(of_unit)
+    assert "KAFKAREST_HEAP_OPTS is not set, which comes to -Xmx256M" in messages(of_unit)
+
+
+UNIT = "[Service]\nExecStart={}\nMemoryMax={}\n"
+MM2 = "/opt/kafka/bin/connect-mirror-maker.sh /etc/mm2.properties"
+CLASSIC = "/opt/kafka/bin/kafka-mirror-maker.sh --consumer.config c.properties --producer.config p.properties"
+BRIDGE = "/opt/bridge/bin/kafka_bridge_run.sh --config-file=/etc/application.properties"
+IMAGE = "services:\n  a:\n    image: {}\n    command: {}\n    mem_limit: 1g\n"
+POD = "kind: {}\nmetadata: {{name: a}}\nspec:\n  resources: {{limits: {{memory: 512Mi}}}}\n  bootstrapServers: k:1\n"
+COPIES = (
+    "  clusters: [{alias: a, bootstrapServers: a:1}, {alias: b, bootstrapServers: b:1}]\n"
+    "  mirrors: [{sourceCluster: a, targetCluster: b, topicsPattern: x, sourceConnector: {tasksMax: 4}}]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("a.service", UNIT.format(MM2, "1G"), "KAFKA_HEAP_OPTS is not set, which comes to -Xms256M -Xmx2G"),
+        ("a.service", UNIT.format(CLASSIC, "300M"), "KAFKA_HEAP_OPTS is not set, which comes to -Xmx256M"),
+        ("a.service", UNIT.format(BRIDGE, "512M"), "JAVA_OPTS is not set, which comes to -Xmx128m"),
+        ("a.service", UNIT.format(BRIDGE, "240M"), "JAVA_OPTS is not set, which comes to -Xmx120m"),
+        ("a.yaml", POD.format("KafkaBridge"), "jvmOptions is not set, which comes to -Xmx64m"),
+        (
+            "a.yaml",
+            POD.format("KafkaMirrorMaker2") + COPIES,
+            "jvmOptions is not set, which comes to -Xmx384m",
+        ),
+        ("a.yml", IMAGE.format("apache/kafka:4.3.1", MM2), "which comes to -Xms256M -Xmx2G"),
+        ("a.yml", IMAGE.format("registry.lan/kafka:4.3.1", MM2), None),
+        ("a.yml", IMAGE.format("apache/kafka:4.3.1", f"sh -c '{MM2}'"), None),
+        ("a.service", UNIT.format(f"/usr/bin/env KAFKA_HEAP_OPTS=-Xmx1G {MM2}", "1G"), None),
+        ("a.service", UNIT.format(MM2, "1G") + "Environment=_JAVA_OPTIONS=-Xmx500m\n", None),
+        ("a.service", UNIT.format(BRIDGE, "infinity"), None),
+    ],
+)
+def test_an_unset_heap_is_judged_where_its_size_is_known_alone(
+    tmp_path: Path, file: str, text: str, said: str | None
+) -> None:
+    (tmp_path / file).write_text(text)
+    ((judgement,), _) = review([tmp_path / file])
+    if said is None:
+        assert not heaps(judgement)
+    else:
+        assert said in messages(judgement)
+
+
+def test_a_heap_that_follows_its_limit_is_set_with_it(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(POD.format("KafkaMirrorMaker2") + COPIES)
+    ((judgement,), _) = review([tmp_path / "a.yaml"])
+    (found,) = heaps(judgement)
+    assert re.fullmatch(
+        r"set resources.limits.memory to \d+Mi and the heap to 384m, or the heap to \d+m", found.fix
+    )
+
+
+def test_no_heap_of_nothing_is_advised(tmp_path: Path) -> None:
+    (tmp_path / "a.service").write_text(UNIT.format(CLASSIC, "256M"))
+    ((judgement,), _) = review([tmp_path / "a.service"])
+    assert re.fullmatch(r"set MemoryMax to \d+M", heaps(judgement)[0].fix)
 
 
 def test_what_may_stand_in_a_file_that_was_not_given_is_not_missing(tmp_path: Path) -> None:

@@ -81,13 +81,13 @@ def test_a_classic_mirror_that_begins_at_the_end_is_found(tmp_path: Path, reset:
 
 
 def test_a_buffer_is_not_held_against_partitions_that_nobody_said(tmp_path: Path) -> None:
-    text = f"{FLOW}b.producer.buffer.memory=40000000\nb.producer.batch.size=10000000\n"
+    text = f"{FLOW}tasks.max=2\nb.producer.buffer.memory=40000000\nb.producer.batch.size=10000000\n"
     unsaid = judged(tmp_path, mm2=text)
     assert not [f for f in wrong(unsaid) if f.rule == "mirror.producer.buffer"]
     (row,) = [row for row in unsaid.rows if row.key == "b.producer.buffer.memory"]
-    assert "12 partitions of the target (--workload largest_topic_partitions)" in row.because
+    assert "1 of 12 partitions of the target (--workload largest_topic_partitions)" in row.because
     said = judged(tmp_path, ("largest_topic_partitions=12",), mm2=text)
-    assert [f.where.rpartition(":")[2] for f in wrong(said) if f.rule == "mirror.producer.buffer"] == ["6"]
+    assert [f.where.rpartition(":")[2] for f in wrong(said) if f.rule == "mirror.producer.buffer"] == ["7"]
 
 
 def test_a_session_that_brokers_refuse_is_said_once(tmp_path: Path) -> None:

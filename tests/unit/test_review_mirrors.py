@@ -250,8 +250,52 @@ def test_a_heap_that_holds_the_buffers_of_all_tasks_needs_no_note(tmp_path: Path
         return [f.fix for f in one.findings if f.rule == "mirror.heap" and "all workers" in f.message]
 
     (fix,) = noted("1g")
-    assert fix.startswith("raise the heap (-Xmx), or set a smaller buffer.memory for its producers")
+    assert fix == "raise the heap (-Xmx), or a smaller buffer.memory, where the target may stall"
     assert noted("2g") == []
+
+
+@pytest.mark.parametrize(
+    ("clusters", "title"),
+    [
+        ("${NAMES}", "a to b"),
+        ("${env:NAMES}", "a to b"),
+        ("a, ${OTHER}", "a to b"),
+        ("${SRC}, ${DST}", "${SRC} to ${DST}"),
+    ],
+)
+def test_of_names_that_are_put_in_later_the_keys_are_those_of_the_file(
+    tmp_path: Path, clusters: str, title: str
+) -> None:
+    text = FLOW.replace("clusters=a,b", f"clusters={clusters}")
+    if title.startswith("$"):
+        text = text.replace("\na", "\n${SRC}").replace("\nb", "\n${DST}").replace("->b", "->${DST}")
+    one = judged(tmp_path, text)
+    assert (one.title.rpartition(", ")[2], wrong(one)) == (title, [])
+    misspelt = judged(tmp_path, f"{text}b.bootstrap.server=b:9092\n")
+    assert all("bootstrap.servers" not in f.message for f in wrong(misspelt))
+
+
+def test_an_unset_heap_of_a_classic_mirror_holds_no_buffer_as_large(tmp_path: Path) -> None:
+    start = (
+        "kafka-mirror-maker.sh --consumer.config consumer.properties --producer.config producer.properties"
+    )
+    (tmp_path / "mm.service").write_text(f"[Service]\nExecStart=/opt/kafka/bin/{start}\n")
+    (tmp_path / "consumer.properties").write_text(
+        "bootstrap.servers=a:1\ngroup.id=g\nauto.offset.reset=earliest\n"
+    )
+
+    def heaps(buffer: int) -> list[str]:
+        (tmp_path / "producer.properties").write_text(f"bootstrap.servers=b:1\nbuffer.memory={buffer}\n")
+        (one,), _ = review(
+            [tmp_path / f for f in ("mm.service", "consumer.properties", "producer.properties")]
+        )
+        return [f.message for f in wrong(one) if f.rule == "mirror.heap"]
+
+    (said,) = heaps(300 << 20)
+    assert said.endswith(
+        "300 MiB while the target takes nothing, 300 in buffers of producers, and its heap is 256 MiB"
+    )
+    assert heaps(64 << 20) == []
 
 
 def test_connectors_of_a_flow_that_name_copies_differently_are_found(tmp_path: Path) -> None:

@@ -8,6 +8,15 @@ import pytest
 
 from kedge.review.command import review
 
+TWICE = """
+kind: KafkaBridge
+metadata: {name: edge}
+spec:
+  replicas: 2
+  bootstrapServers: k:9092
+  producer: {config: {max.request.size: 10000000}}
+  consumer: {config: {max.request.size: 10000000}}
+"""
 BRIDGE = """
 kind: KafkaBridge
 metadata: {name: edge}
@@ -254,3 +263,25 @@ def test_a_chart_that_overrides_nothing_is_read(tmp_path: Path) -> None:
     (judgement,), others = review([file])
     assert (judgement.version, others) == ("8.3.1", [])
     assert not [f for f in judgement.findings if f.rule == "review.missing"]
+
+
+def test_what_one_client_has_is_not_meant_by_the_same_key_of_another(tmp_path: Path) -> None:
+    (file := tmp_path / "b.yaml").write_text(TWICE)
+    ((judgement,), _) = review([file])
+    (found,) = [f for f in judgement.findings if f.rule == "rest.keys"]
+    assert found.fix.startswith("take consumer.config: max.request.size out")
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        (TWICE, True),
+        (TWICE.replace("replicas: 2", "replicas: 1"), False),
+        (TWICE.replace("consumer: {", "consumer: {enabled: false, "), False),
+    ],
+)
+def test_consumers_of_several_bridges_are_warned_of(tmp_path: Path, text: str, warned: bool) -> None:
+    (file := tmp_path / "b.yaml").write_text(text)
+    ((judgement,), _) = review([file])
+    found = [f for f in judgement.findings if f.rule == "rest.balancing"]
+    assert [(f.severity, f.where.rpartition(":")[2]) for f in found] == [("warning", "5")] * warned

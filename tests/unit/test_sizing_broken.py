@@ -15,6 +15,8 @@ from ansible.plugins.connection import ssh
 
 from kedge.plan.hosts import Inventory
 from kedge.services.planning import make_plan
+from tests.planned import mirrors
+from tests.rest_inventories import rest
 
 ALL: dict[str, Any] = {
     "kafka_clusters": {
@@ -380,3 +382,31 @@ def test_a_number_with_which_nothing_can_be_computed_is_named(where: str, at: st
     (error,) = make_plan(inventory({where: "9" * 5_000 if "version" in where else large})).findings
     assert error.severity == "error"
     assert at in error.message
+
+
+@pytest.mark.parametrize(
+    ("inventory", "keys"),
+    [
+        (rest(1, common={"kafka_rest_settings": {"producer.ack": 1, "x": {"y": 1}}}), {"producer.ack"}),
+        (
+            rest(1, common={"kafka_rest_workload": {"consumers": "many"}, "kafka_rest_settings": {"x": 1}}),
+            {"x"},
+        ),
+        (mirrors(1, {"round_trip_ms": "far", "producer_settings": {"batch.sizes": "1"}}), {"batch.sizes"}),
+    ],
+)
+def test_a_wrong_variable_hides_no_unknown_key(inventory: Inventory, keys: set[str]) -> None:
+    found = make_plan(inventory).findings
+    assert [f.rule for f in found if f.severity == "error"].count("inventory.variable") == 1
+    unknown = [f for f in found if f.rule in ("rest.keys", "keys.unknown")]
+    assert {key for f in unknown if f.subject for key in f.subject.keys} == keys
+    assert len(unknown) == len(keys)
+
+
+def test_a_wrong_variable_brings_nothing_that_is_wrong_without_it_alone() -> None:
+    found = make_plan(
+        rest(1, common={"kafka_rest_cluster": 5, "kafka_rest_settings": {"producer.acks": 1}})
+    ).findings
+    assert [f.message for f in found if f.severity == "error"] == [
+        "kafka_rest_cluster is 5: input should be a valid string"
+    ]

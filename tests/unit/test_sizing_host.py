@@ -51,6 +51,28 @@ def test_an_own_kernel_setting_that_linux_dropped_is_a_warning(key: str, why: st
     assert key in finding.fix
 
 
+@pytest.mark.parametrize(
+    ("key", "fix"),
+    [
+        ("vm.swapiness", "did you mean vm.swappiness?"),
+        ("net.ipv4.rp_filter", "did you mean net.ipv4.conf.all.rp_filter?"),
+        ("net.core.tcp_max_syn_backlog", "did you mean net.ipv4.tcp_max_syn_backlog?"),
+        ("net.ipv4_timestamps", "did you mean net.ipv4.tcp_timestamps?"),
+        ("fs.max_user_watches", "did you mean fs.inotify.max_user_watches?"),
+        ("net.ip4.tcp_rmem", "did you mean net.ipv4.tcp_rmem?"),
+        ("vm.zzz", "take vm.zzz out, unless the host's sysctl vm.zzz has a value"),
+        # Modules, interfaces and distributions bring keys that no list has.
+        *((key, None) for key in (
+            "net.ipv4.tcp_mem", "vm.block_dump", "net.netfilter.nf_conntrack_maxx", "kernel.zzz", "net.nf_conntrack_max",
+            "net.bridge.bridge-nf-call-iptables", "net.ipv4.conf.eth0.rp_filter", "net.ipv4.vs.zzz", "fs.nfs.zzz",
+        )),
+    ],
+)  # fmt: skip
+def test_a_key_that_linux_has_not_is_named_where_a_list_has_them_all(key: str, fix: str | None) -> None:
+    found = of_rule(make_plan(rest(1, common={"host_tuning_settings": {key: 1}})), "host.own")
+    assert [(f.severity, f.fix) for f in found] == ([("warning", fix)] if fix else [])
+
+
 def test_load_generators_get_ports_queues_and_descriptors() -> None:
     inventory = rest(1, groups={"load_generator": ("load1",)})
     wanted = kernel(inventory, "load1")

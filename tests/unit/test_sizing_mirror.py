@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from kedge.deploy.rendering import render_instance
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.secrets import seal
 from kedge.plan.placement import place, quotas
+from kedge.plan.settings import MIB
 from kedge.plan.version_numbers import LOCKED_KAFKA
 from kedge.services.mirror.sockets import bandwidth_delay_bytes
 from kedge.services.mirror.variables import MirrorFlow
@@ -180,15 +182,70 @@ def test_a_plan_says_what_the_buffers_of_all_tasks_come_to() -> None:
         found = findings(mirrors(2, many, kind="mirror_maker_2", version="4.3.1"), "mirror.heap")
         return [f.message for f in found]
 
-    (said,) = noted(48)
-    assert "48 tasks buffer up to 1536 MiB over all workers" in said
-    assert (
-        noted(2)
-        == noted(48, producer_settings={"buffer.memory": 4_194_304})
-        == noted(48, heap_mib=1600)
-        == []
-    )
-    assert "the heap of one is 1024 MiB" in noted(48, heap_mib=1024)[0]
+    large = {"producer_settings": {"buffer.memory": 33_554_432}}
+    assert noted(48) == noted(48, **large) == noted(48, heap_mib=1700, **large) == []
+    (said,) = noted(48, heap_mib=1024, **large)
+    assert "hold up to 1632 MiB over all workers" in said
+    assert "1536 in buffers of producers and 96 fetched, and the heap of one is 1024 MiB" in said
+
+
+@pytest.mark.parametrize(
+    ("flow", "buffer", "because"),
+    [
+        ({}, 2 * 1_000_000, "50000 bytes for each of 1 of 12 partitions of the target"),
+        ({"settings": {"tasks.max": 2}}, 2 * 1_000_000, "a task's share that fills"),
+        (
+            {"max_compression_ratio": 0.5, "settings": {"tasks.max": 2}},
+            2 * 6 * 500_000,
+            "and another on its way",
+        ),
+        (
+            {
+                "max_compression_ratio": 0.5,
+                "settings": {"tasks.max": 2},
+                "link_mbit_per_s": 80,
+                "round_trip_ms": 50,
+            },
+            6 * 500_000 + 500_000,
+            "and 500000 bytes, which the link holds",
+        ),
+    ],
+)
+def test_a_task_of_mirror_maker_2_buffers_what_it_sends_and_the_heap_has_all_tasks(
+    flow: dict[str, Any], buffer: int, because: str
+) -> None:
+    given = {"largest_topic_partitions": 12, "latency_budget_ms": 60_000, **flow}
+    many = mirrors(1, given, kind="mirror_maker_2", version="4.3.1", common={"advice": "measured"})
+    settings = instances(make_plan(many), SERVICE)["mm1"][0].settings
+    (planned,) = [s for s in settings if s.key == "agg.producer.buffer.memory"]
+    assert (planned.value, because in planned.because) == (str(buffer), True), planned.because
+    tasks = int(next(s.value for s in settings if s.key == "tasks.max"))
+    (heap,) = [s for s in settings if s.key == "KAFKA_HEAP_OPTS"]
+    buffers = math.ceil(tasks * buffer / MIB)
+    assert f"{buffers} MiB for {tasks} producers' buffers of {buffer} bytes" in heap.because
+    # 24 MiB fetched: a MiB for each partition, as it came and unpacked.
+    assert heap.value.endswith(f"-Xmx{math.ceil((256 + buffers + 24) / 64) * 64}m")
+
+
+def test_by_documents_alone_a_task_of_mirror_maker_2_keeps_the_default_and_the_heap_has_it() -> None:
+    many = mirrors(1, {"largest_topic_partitions": 12}, kind="mirror_maker_2", version="4.3.1")
+    process = instances(make_plan(many), SERVICE)["mm1"][0]
+    assert value(process, "agg.producer.buffer.memory") == str(32 * MIB)
+    assert value(process, "KAFKA_HEAP_OPTS") == f"-Xms704m -Xmx{math.ceil((256 + 12 * 32 + 24) / 64) * 64}m"
+
+
+def test_a_heap_of_ones_own_bounds_the_unit_and_holds_what_clients_hold() -> None:
+    flow: dict[str, Any] = {"environment": {"KAFKA_HEAP_OPTS": "-Xms4g -Xmx4g"}}
+    assert value(instances(make_plan(mirrors(1, flow)), SERVICE)["mm1"][0], "MemoryMax") == "4357M"
+    assert not findings(mirrors(1, flow), "mirror.heap")
+    flow = {
+        "heap_mib": 200,
+        "target_partitions": 1000,
+        "consumer_settings": {"max.partition.fetch.bytes": 8 * MIB},
+    }
+    (found,) = findings(mirrors(1, flow), "mirror.heap")
+    assert found.severity == "warning"
+    assert found.message.endswith("47 in buffers of producers and 300 fetched, and its heap is 200 MiB")
 
 
 def test_buffer_memory_holds_a_batch_for_each_target_partition_and_the_heap_holds_it() -> None:
@@ -516,8 +573,10 @@ def test_any_flow_is_planned_whole_and_the_same_each_time(
         request = int(value(process, f"{prefix}max.request.size"))
         heap = int(value(process, "KAFKA_HEAP_OPTS").split("-Xmx")[1].removesuffix("m"))
         assert batch <= 0.05 * request + 1
-        assert buffer >= batch * flow["target_partitions"]
-        assert heap * 1024 * 1024 > buffer
+        # A task of MirrorMaker 2 writes to its share of the partitions.
+        tasks = 1 if kind["kind"] == "classic" else int(value(process, "tasks.max"))
+        assert buffer >= batch * math.ceil(flow["target_partitions"] / tasks)
+        assert heap * MIB > tasks * buffer
         assert int(value(process, "MemoryMax").removesuffix("M")) > heap
 
 

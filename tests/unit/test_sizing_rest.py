@@ -549,3 +549,19 @@ def test_an_address_of_ipv6_stands_in_brackets_before_a_port() -> None:
     assert {balancer.value(key) for key in ("bind", "address", "check host")} == {"[fd00::0]:8080"}
     servers = {"leaf": {"version": "4.3.1", "bootstrap_servers": "[fd00::5]:9092,leaf:9092"}}
     assert not of_rule(make_plan(rest(1, common={"kafka_clusters": servers})), "inventory.variable")
+
+
+def test_a_host_of_which_nobody_says_what_it_carries_is_warned_of() -> None:
+    said = rest(2, groups={})
+    unsaid = replace(
+        said,
+        hosts={
+            host: {k: v for k, v in variables.items() if k != "kafka_rest_workload"}
+            for host, variables in said.hosts.items()
+        },
+    )
+    found = of_rule(make_plan(unsaid), "rest.workload")
+    assert [(f.severity, f.where) for f in found] == [("warning", "rest[1-2] kafka_rest")]
+    assert found[0].message.startswith("kafka_rest_workload is not set: heap, memory, threads")
+    assert found[0].fix.startswith("write kafka_rest_workload with the consumers, records_per_s")
+    assert not of_rule(make_plan(said), "rest.workload")

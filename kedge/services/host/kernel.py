@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
 from kedge.evidence.nearest import nearest
 from kedge.keys.accepted_values import is_whole
+from kedge.keys.catalogue import every_key
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.service import Service
@@ -38,9 +40,11 @@ PLANNED: Final = (
     "vm.max_map_count",
     "vm.swappiness",
 )
-#: Settings of the kernel that are nearly called so and are others.
-_BESIDE: Final = ("net.ipv4.tcp_mem",)
+#: Settings that are known one by one: modules, interfaces and distributions bring others with more parts.
+_FAMILY: Final = re.compile(r"(?:net(?:\.core|\.ipv4)?|vm|fs)\.[\w-]+")
+_OF_INTERFACES: Final = "net.ipv4.conf.all."
 _LIKE: Final = 0.93
+_LIKE_NAME: Final = 0.75
 #: Kernel settings that pages still name: what became of them (ip-sysctl of the kernel).
 _DROPPED: Final = {
     "net.ipv4.tcp_tw_recycle": "Linux removed it in 4.12, and sysctl ends with an error",
@@ -120,7 +124,6 @@ def take_own(sheet: Sheet, host: str) -> list[Finding]:
     """Take over a person's own settings, and warn of those that are misspelt or gone; return what is none."""
     findings = []
     for key in sheet.rest_of_own(SYSCTL, "host.own"):
-        near = nearest(key, PLANNED, _LIKE)
         if "." not in key:
             findings.append(
                 wrong_variable(
@@ -131,12 +134,35 @@ def take_own(sheet: Sheet, host: str) -> list[Finding]:
                     key,
                 )
             )
-        elif near and key not in (*PLANNED, *_BESIDE):
-            what = f"{key} is nearly called as another setting"
-            sheet.warning("host.own", what, f"did you mean {near}?", key)
         elif key in _DROPPED:
             sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out", key)
+        elif near := _meant(key):
+            sheet.warning("host.own", f"Linux has no {key}", f"did you mean {near}?", key)
+        elif _FAMILY.fullmatch(key) and key not in every_key("linux"):
+            what = f"Linux 6.18 has no {key}, and neither the documentation of 6.1 nor its manual names it"
+            sheet.warning(
+                "host.own", what, f"take {key} out, unless the host's sysctl {key} has a value", key
+            )
     return findings
+
+
+def _meant(key: str) -> str | None:
+    """Return the setting that one which Linux has not is probably meant to be."""
+    known = every_key("linux")
+    if key in known:
+        return None
+    if not _FAMILY.fullmatch(key):
+        return nearest(key, PLANNED, _LIKE)
+    family, _, name = key.rpartition(".")
+    if f"{_OF_INTERFACES}{name}" in known:
+        return f"{_OF_INTERFACES}{name}"
+    elsewhere = [one for one in known if one.endswith(f".{name}")]
+    if len(elsewhere) == 1:
+        return elsewhere[0]
+    near = nearest(
+        name, sorted(one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == family), _LIKE_NAME
+    )
+    return f"{family}.{near}" if near else nearest(key, sorted(known), _LIKE_NAME)
 
 
 def bandwidth_delays(inventory: Inventory, services: Iterable[Service]) -> dict[str, tuple[int, str]]:

@@ -6,7 +6,7 @@ from kedge.plan.settings import MIB, Choice, Sheet
 from kedge.plan.values import int_or_zero, value_of
 from kedge.services.mirror.consumer import plan_consumer
 from kedge.services.mirror.flow import ARTICLE, CLASSIC, Flow
-from kedge.services.mirror.memory import BASE_MIB, fetched_mib, heap_of
+from kedge.services.mirror.memory import BASE_MIB, check_held, fetched_mib, heap_of
 from kedge.services.mirror.offset_commits import commit_interval
 from kedge.services.mirror.process import SettingsAndFindings, put_jvm, together
 from kedge.services.mirror.producer import plan_producer
@@ -21,15 +21,14 @@ def classic(flow: Flow) -> SettingsAndFindings:
     environment = flow.sheet(flow.flow.environment, "environment")
     _arguments(environment, flow)
     codec = value_of(producer, "compression.type")
-    put_jvm(environment, flow, *_heap(flow, buffer), tasks=1, codec=codec)
-    return together(consumer, producer, environment)
-
-
-def _heap(flow: Flow, buffer: int) -> tuple[int, str, int]:
     fetched, said = fetched_mib(flow, int_or_zero(flow.flow.environment.get("MIRROR_NUM_STREAMS")) or 1)
-    mib = heap_of(BASE_MIB + buffer // MIB + fetched)
-    because = f"an estimated {BASE_MIB} MiB, a producer buffer of {buffer // MIB} MiB, and {said}"
-    return mib, because, buffer // MIB
+    buffers = buffer // MIB
+    because = f"an estimated {BASE_MIB} MiB, a producer buffer of {buffers} MiB, and {said}"
+    heap = put_jvm(
+        environment, flow, heap_of(BASE_MIB + buffers + fetched), because, buffers, tasks=1, codec=codec
+    )
+    check_held(environment, flow, heap, buffers, fetched, "a process holds up to")
+    return together(consumer, producer, environment)
 
 
 def _arguments(sheet: Sheet, flow: Flow) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kedge.plan import jvm_flags
+from kedge.plan.findings import WITH_INVENTORY
 from kedge.plan.settings import MIB, Choice, Setting, Sheet
 from kedge.services.mirror.flow import ARTICLE, Flow
 
@@ -57,10 +58,33 @@ def put_heap(sheet: Sheet, flow: Flow, file: str, mib: int, because: str, buffer
             )
     else:
         source = f"{ARTICLE}, Enough buffer memory for all the partitions"
-        sheet.put(
-            file, "KAFKA_HEAP_OPTS", "mirror.heap", Choice(jvm_flags.heap(heap), because, source, "estimate")
-        )
+        planned_heap = Choice(jvm_flags.heap(heap), because, source, "estimate")
+        flags = sheet.put(file, "KAFKA_HEAP_OPTS", "mirror.heap", planned_heap) or ""
+        heap = jvm_flags.maximum_heap_mib(flags) or heap
     return heap
+
+
+def check_held(sheet: Sheet, flow: Flow, heap: int, buffers: int, fetched: int, who: str) -> None:
+    """Find a heap, in MiB, that does not hold the ``buffers`` of producers and what is ``fetched``.
+
+    Files of a person do not say how many workers share the tasks of MirrorMaker 2, nor a review how many
+    partitions there are unless it is told.
+    """
+    told = sheet.reader.known(f"{flow.variable}.largest_topic_partitions")
+    held = buffers + (fetched if told else 0)
+    if held < heap:
+        return
+    several = "" if flow.classic else " over all workers"
+    report = sheet.warning if flow.classic or sheet.reader is WITH_INVENTORY else sheet.note
+    report(
+        "mirror.heap",
+        f"{who} {held} MiB{several} while the target takes nothing, {buffers} in buffers of producers"
+        f"{f' and {fetched} fetched' * told}, and {'its heap' if flow.classic else 'the heap of one'} is "
+        f"{heap} MiB",
+        sheet.either("set a larger heap_mib", "raise the heap (-Xmx)")
+        + ", or a smaller buffer.memory, where the target may stall",
+        variable=f"{flow.variable}.heap_mib",
+    )
 
 
 def put_memory_limit(sheet: Sheet, flow: Flow, unit: str, heap: int, codec: str) -> None:

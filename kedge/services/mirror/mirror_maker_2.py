@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from kedge.plan.jvm_flags import maximum_heap_mib
 from kedge.plan.settings import MIB, Basis, Choice, Sheet
 from kedge.plan.values import int_or_zero, value_of
 from kedge.services.clients.client_checks import check_consumer, check_producer
@@ -16,7 +15,7 @@ from kedge.services.mirror.consumer import check_beginning, put_consumer_profile
 from kedge.services.mirror.flow import ARTICLE, Flow
 from kedge.services.mirror.keys import GIVEN_BY_WORKERS, holding, plan_key
 from kedge.services.mirror.login import plan_login
-from kedge.services.mirror.memory import BASE_MIB, fetched_mib, heap_of
+from kedge.services.mirror.memory import BASE_MIB, check_held, fetched_mib, heap_of
 from kedge.services.mirror.offset_commits import commit_interval
 from kedge.services.mirror.process import SettingsAndFindings, put_jvm, together
 from kedge.services.mirror.producer import check_kept, plan_producer, spare_ms
@@ -50,7 +49,8 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
         )
     file = f"{flow.folder}/mm2.properties"
     _connect(sheet, flow, file)
-    buffer = plan_producer(sheet, flow, file, f"{flow.flow.target}.producer.")
+    tasks = max(1, int_or_zero(value_of(sheet, "tasks.max")))
+    buffer = plan_producer(sheet, flow, file, f"{flow.flow.target}.producer.", tasks)
     prefix = f"{flow.flow.source}.consumer."
     put_consumer_profile(sheet, flow, file, prefix)
     sheet.rest_of_own(file, "mirror.own")
@@ -68,29 +68,18 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
         Choice(flow.flow.target, because, _MM2, "derived"),
     )
     # Tasks keep the partition numbers of the source: over all of them, a batch and a fetch a partition.
-    fetched, said = fetched_mib(flow, flow.limits.largest)
+    fetched, said = fetched_mib(flow, tasks)
+    buffers = math.ceil(tasks * buffer / MIB)
     because = (
-        f"an estimated {BASE_MIB} MiB, {buffer // MIB} MiB for the producers' buffers and {said}, as if one "
-        "process ran all tasks"
+        f"an estimated {BASE_MIB} MiB, {buffers} MiB for {tasks} producers' buffers of {buffer} bytes, one a "
+        f"task, and {said}, as if one process ran all tasks"
     )
-    mib = heap_of(BASE_MIB + buffer // MIB + fetched)
+    mib = heap_of(BASE_MIB + buffers + fetched)
     codec = value_of(sheet, f"{flow.flow.target}.producer.compression.type")
-    put_jvm(environment, flow, mib, because, buffer // MIB, tasks=flow.limits.largest, codec=codec)
-    tasks = int_or_zero(value_of(sheet, "tasks.max"))
-    heap = maximum_heap_mib(value_of(environment, "KAFKA_HEAP_OPTS")) or mib
-    if tasks * buffer // MIB > heap:
-        sheet.note(
-            "mirror.heap",
-            f"each task has a producer with a buffer of its own: while the target takes nothing, {tasks} "
-            f"tasks buffer up to {tasks * buffer // MIB} MiB over all workers, and the "
-            f"{'planned ' * (heap == mib)}heap of one is {heap} MiB",
-            sheet.either(
-                "set heap_mib, or a smaller buffer.memory in producer_settings, where the target may stall",
-                "raise the heap (-Xmx), or set a smaller buffer.memory for its producers, where the target "
-                "may stall",
-            ),
-            variable=f"{flow.variable}.heap_mib",
-        )
+    heap = put_jvm(environment, flow, mib, because, buffer // MIB, tasks=tasks, codec=codec)
+    check_held(
+        sheet, flow, heap, buffers, fetched, f"{tasks} tasks, each with a producer of its own, hold up to"
+    )
     _name(sheet, names)
     for key, value in beaten.items():
         sheet.give(key, str(value))

@@ -31,8 +31,8 @@ def together(*sheets: Sheet) -> SettingsAndFindings:
 
 def put_jvm(
     sheet: Sheet, flow: Flow, mib: int, because: str, buffer_mib: int, *, tasks: int, codec: str
-) -> None:
-    """Plan the environment, the logging and the unit of a process.
+) -> int:
+    """Plan the environment, the logging and the unit of a process; return its heap in MiB.
 
     Args:
         sheet: takes them; its own settings are those of the environment.
@@ -89,6 +89,7 @@ def put_jvm(
         "kafka.tools.MirrorMaker of Kafka 3.9",
         basis_of(MirrorMaker, "stop_seconds", flow.stop_seconds, "estimate"),
     )
+    return heap
 
 
 def _options(sheet: Sheet, flow: Flow, file: str, logging: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from kedge.plan.settings import Choice, Sheet
 from kedge.plan.values import int_or_zero, value_of
@@ -16,7 +16,7 @@ from kedge.services.mirror.keys import GIVEN
 from kedge.services.mirror.login import plan_login
 from kedge.services.mirror.memory import COMPRESSOR_MIB
 from kedge.services.mirror.message_bytes import check_request
-from kedge.services.mirror.sockets import socket_buffer
+from kedge.services.mirror.sockets import bandwidth_delay_bytes, socket_buffer
 from kedge.services.mirror.variables import MirrorFlow
 
 _SPLIT: Final = "KAFKA-8350, fixed in later versions than classic MirrorMaker has"
@@ -39,8 +39,8 @@ SET_BY_MIRRORS: Final = frozenset(
 _MOST_ZSTD_MIB: Final = 1024
 
 
-def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
-    """Plan the producer; return its buffer.memory in bytes."""
+def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str, tasks: int = 1) -> int:
+    """Plan the producer, of MirrorMaker 2 that of each of ``tasks``; return its buffer.memory in bytes."""
     spec, limits = flow.flow, flow.limits
 
     def put(key: str, rule: str, documented: Choice | None, measured: Choice | None = None) -> str:
@@ -91,7 +91,8 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
     )
     batch = put("batch.size", "batch", _batch(flow))
     put("linger.ms", "linger", _linger(sheet, flow))
-    buffer = put("buffer.memory", "buffer", _buffer_memory(flow))
+    held = _Held(flow, int_or_zero(batch) or batch_bytes(flow), tasks)
+    buffer = put("buffer.memory", "buffer", *_buffer_memory(held))
     socket_buffer(sheet, spec, file, f"{prefix}send.buffer.bytes", "mirror.producer.socket", "128 KiB")
     put_profile(sheet, file, prefix, "producer", spec.profile, flow.version, SET_BY_MIRRORS)
     if not prefix:
@@ -99,7 +100,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str) -> int:
         sheet.rest_of_own(file, "mirror.own")
         check_producer(sheet, f"flow {flow.name}", "", flow.version, given=GIVEN)
         check_kept(sheet, "")
-    _check_producer(sheet, flow, prefix, int_or_zero(request), int_or_zero(batch))
+    _check_producer(sheet, held, prefix, int_or_zero(request))
     return int_or_zero(buffer)
 
 
@@ -123,14 +124,52 @@ def batch_bytes(flow: Flow) -> int:
     return int_or_zero(flow.flow.producer_settings.get("batch.size", _batch(flow).value))
 
 
-def _buffer_memory(flow: Flow) -> Choice:
-    partitions, batch = flow.limits.target_partitions, batch_bytes(flow)
+class _Held(NamedTuple):
+    """What one producer of a flow holds: a batch for each partition that it writes to.
+
+    A task of MirrorMaker 2 writes its share of the partitions (MirrorSourceConnector, taskConfigs).
+    """
+
+    flow: Flow
+    batch: int
+    tasks: int
+
+    @property
+    def partitions(self) -> int:
+        """How many a producer writes to."""
+        return math.ceil(self.flow.limits.target_partitions / self.tasks)
+
+    @property
+    def bytes(self) -> int:
+        """A batch for each of them."""
+        return self.partitions * self.batch
+
+    def said(self, what: str) -> str:
+        """Return the partitions in words."""
+        limits = self.flow.limits
+        if self.tasks == 1:
+            return f"{self.partitions} {what} ({limits.target_source})"
+        return (
+            f"{self.partitions} of {limits.target_partitions} {what} ({limits.target_source}), a task's share"
+        )
+
+
+def _buffer_memory(held: _Held) -> tuple[Choice, Choice | None]:
+    flow = held.flow
+    batches = f"batch of {held.batch} bytes for each of {held.said('partitions of the target')}"
+    source = f"{ARTICLE}, Enough buffer memory for all the partitions"
+    documented = Choice(max(_BUFFER_MIN, held.bytes), f"a {batches}; 32 MiB at least", source, "documented")
+    if flow.classic:
+        return documented, None
+    link = bandwidth_delay_bytes(flow.flow)
+    sent = min(held.bytes, link or held.bytes)
+    least = 2 * flow.limits.message_bytes
+    on_its_way = f"and {sent} bytes, which the link holds" if sent < held.bytes else "and another on its way"
     because = (
-        f"a batch of {batch} bytes for each of {partitions} partitions of the target "
-        f"({flow.limits.target_source}); 32 MiB at least"
+        f"a {batches} that fills, {on_its_way}; two of the largest messages ({least} bytes) at least. Each "
+        f"of {held.tasks} tasks has such a buffer of its own"
     )
-    value = max(_BUFFER_MIN, partitions * batch)
-    return Choice(value, because, f"{ARTICLE}, Enough buffer memory for all the partitions", "documented")
+    return documented, Choice(max(least, held.bytes + sent), because, source, "derived")
 
 
 def spare_ms(flow: MirrorFlow) -> float:
@@ -175,7 +214,8 @@ def _linger(sheet: Sheet, flow: Flow) -> Choice:
     return Choice(half, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms", "estimate")
 
 
-def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: int) -> None:
+def _check_producer(sheet: Sheet, held: _Held, prefix: str, request: int) -> None:
+    flow, batch = held.flow, held.batch
     spec, limits = flow.flow, flow.limits
     of, ratio = sheet.of(sheet.where), spec.max_compression_ratio
     own = sheet.either("", prefix)
@@ -211,13 +251,13 @@ def _check_producer(sheet: Sheet, flow: Flow, prefix: str, request: int, batch: 
             f"set {own}batch.size to {fitting} or less, or max_compression_ratio to what was measured",
             f"{prefix}batch.size",
         )
-    needed = limits.target_partitions * batch
+    needed = held.bytes
     buffer = int_or_zero(value_of(sheet, f"{prefix}buffer.memory"))
     if buffer < needed and sheet.reader.known(f"{flow.variable}.largest_topic_partitions"):
         sheet.warning(
             "mirror.producer.buffer",
-            f"buffer.memory{of} is {buffer}, and {limits.target_partitions} partitions "
-            f"({limits.target_source}) x {batch} bytes are {needed}: send() will block",
+            f"buffer.memory{of} is {buffer}, and {held.said('partitions')} x {batch} bytes are {needed}: "
+            "send() will block",
             f"set {own}buffer.memory to {needed} or more, or leave it out",
             f"{prefix}buffer.memory",
         )

@@ -15,7 +15,7 @@ from kedge.plan.inventory.clusters import same_cluster
 LATER: Final = "${later}"
 _IDENTITY: Final = "IdentityReplicationPolicy"
 #: Before .bootstrap.servers, what is a client's or a worker's and no cluster's name.
-_NO_CLUSTER: Final = ("source", "target", "consumer", "producer", "admin", "source.cluster", "target.cluster")
+NO_CLUSTER: Final = ("source", "target", "consumer", "producer", "admin", "source.cluster", "target.cluster")
 
 #: What nobody compiles; Python does not know all that Java has.
 _OF_JAVA_TOO: Final = ("nothing to repeat", "multiple repeat", "missing )", "unbalanced", "unterminated char")
@@ -170,7 +170,7 @@ def _undeclared(values: Mapping[str, str], clusters: list[str]) -> Iterator[Find
     for key in values:
         pair = re.match(r"([^.]+?)->([^.]+)\.", key)
         lone = re.fullmatch(r"(.+)\.bootstrap\.servers", key)
-        names = pair.groups() if pair else (lone[1],) if lone and lone[1] not in _NO_CLUSTER else ()
+        names = pair.groups() if pair else (lone[1],) if lone and lone[1] not in NO_CLUSTER else ()
         for name in names:
             if name not in known and not (lone and name.endswith((".consumer", ".producer", ".admin"))):
                 near = nearest(name, clusters)

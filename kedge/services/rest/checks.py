@@ -229,6 +229,15 @@ def check_record(
 def check_workload(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> None:
     """Find a workload that a proxy carries badly, and a host that is small for it."""
     workload = variables.workload
+    if "workload" not in variables.model_fields_set:
+        sheet.warning(
+            "rest.workload",
+            "kafka_rest_workload is not set: heap, memory, threads and the number of instances are planned "
+            "for no consumers, and for no known number of records, requests and connections",
+            "write kafka_rest_workload with the consumers, records_per_s, record_bytes and connections of a "
+            "host while another is down, or {} where that is right",
+            variable="kafka_rest_workload",
+        )
     if facts.cores < _CORES:
         sheet.note(
             "rest.cores",

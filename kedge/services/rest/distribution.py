@@ -76,12 +76,14 @@ class Software:
 class Jvm:
     """A JVM whose heap is planned: the variable of its start script that has it, and all that has flags.
 
-    ``unset`` is what the start script takes where the variable of the heap is not set.
+    ``unset`` is what the start script takes where the variable of the heap is not set; empty where the JVM
+    takes its own share. Under an operator it is ``operated`` of that share; 0 where nobody knows.
     """
 
     heap: str
     options: tuple[str, ...]
     unset: str = ""
+    operated: float = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,7 @@ def check_heap(
         if collector and needed_mib == _GUIDE_HEAP_MIB:
             measured += f" with other flags in {collector} than the start script's own ({_LEAST_GROWING_MIB})"
         unsaid = sheet.either("", "" if load.consumers or load.connections else f"{measured}; {idle}")
-        taken = f"{key} is not set, and the start script takes {unset}: " if unset else ""
+        taken = f"{key} is not set, which comes to {unset}: " if unset else ""
         sheet.warning(
             "rest.heap.consumers",
             f"{taken}a heap of {heap_mib} MiB is below "

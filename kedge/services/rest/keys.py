@@ -43,7 +43,15 @@ def check_rest_keys(
         if place is None:
             otherwise = reader.either(_PLUGINS, _IN_FILES)
             found += unread(
-                read, {key: key}, where, "rest.keys", of.unknown, SILENT, otherwise, variable=_VARIABLE
+                read,
+                {key: key},
+                where,
+                "rest.keys",
+                of.unknown,
+                SILENT,
+                otherwise,
+                variable=_VARIABLE,
+                there=keys,
             )
             continue
         what = f"{read.name} does not know {key}{SILENT}: its clients read it as {place}"

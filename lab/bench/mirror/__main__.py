@@ -4,6 +4,7 @@
     python -m lab.bench.mirror --workload logs --case defaults --case article --case planned
     python -m lab.bench.mirror --processes    defaults and planned by processes: far, near, 1 core
     python -m lab.bench.mirror --transactions MirrorMaker 2 exactly once, by poll or by interval
+    python -m lab.bench.mirror --buffers      MirrorMaker 2 with the planned buffer.memory and the default
 
 Two clusters of one broker each, classic MirrorMaker on the source's side, producing through Toxiproxy. All on
 this machine, so its cores bound every case.
@@ -25,7 +26,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from lab.bench.mirror.cases import Case, all_cases, by_processes, by_transactions
+from lab.bench.mirror.cases import Case, all_cases, by_buffers, by_processes, by_transactions
 from lab.bench.mirror.run import Bench, repetition
 from lab.bench.mirror.tables import process_table, table
 from lab.bench.mirror.workloads import BEST_RATIO, WORKLOADS, fill
@@ -47,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = options_of(arguments)
     cores = os.cpu_count() or 1
     place = (options.partitions, options.round_trip_ms, cores)
-    kinds = {"processes": by_processes, "transactions": by_transactions}
+    kinds = {"processes": by_processes, "transactions": by_transactions, "buffers": by_buffers}
     if options.table:
         cases = kinds[options.table](*place)
     else:
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"no case {', '.join(unknown)}; there are: {', '.join(cases)}", file=sys.stderr)
         return 2
     jars = kafka_jars()
-    tool = MM2_JARS if options.table == "transactions" else CLASSIC_JARS
+    tool = MM2_JARS if options.table in ("transactions", "buffers") else CLASSIC_JARS
     if jars is None or not has_jars(tool):
         print(f"the jars of a broker or of {tool} are not cached: make setup", file=sys.stderr)
         return 2
@@ -76,7 +77,7 @@ def keep(options: argparse.Namespace, result: Mapping[str, Any]) -> str:
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n")
     cases = result["cases"]
-    base = "by poll" if options.table == "transactions" else "defaults"
+    base = {"transactions": "by poll", "buffers": "a task each, 32 MiB"}.get(options.table, "defaults")
     text = process_table(cases) if options.table == "processes" else table(cases, base)
     (options.out / f"{name}.md").write_text(text)
     return text
@@ -91,7 +92,11 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--workload", choices=sorted(WORKLOADS), default="metrics")
     which = parser.add_mutually_exclusive_group()
-    for name, about in (("processes", "of more and more processes"), ("transactions", "of MirrorMaker 2")):
+    for name, about in (
+        ("processes", "of more and more processes"),
+        ("transactions", "of MirrorMaker 2 exactly once"),
+        ("buffers", "of MirrorMaker 2 with buffers of several sizes"),
+    ):
         which.add_argument(f"--{name}", action="store_const", dest="table", const=name, help=f"cases {about}")
     parser.add_argument("--records", type=int, help="8,000,000 metrics or 150,000 logs")
     parser.add_argument("--partitions", type=int, default=20)

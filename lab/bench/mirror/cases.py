@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kedge.plan.hosts import Inventory
+from kedge.plan.settings import MIB
 from kedge.services.planning import make_plan
 from lab.bench.mirror.steady import SETTLE_S
 
@@ -25,6 +26,7 @@ _LEARNT_A_BATCH: Final = 0.005
 #: It counts from where batches are expected to become so many times smaller; these records become 7 times.
 _LEARNT_RATIO: Final = 10.0
 _BATCH_BYTES: Final = 16_384  # default of batch.size
+_DEFAULT_BUFFER: Final = 32 * MIB  # of buffer.memory
 #: Of a batch to its records, where nobody has measured it: the default of max_compression_ratio.
 NAIVE_RATIO: Final = 0.05
 CODECS: Final = ("gzip", "lz4", "zstd")
@@ -182,6 +184,26 @@ def by_transactions(partitions: int, round_trip_ms: float, cores: int) -> dict[s
         "at least once": planned(partitions, round_trip_ms, cores, "measured", flow),
     }
     return {name: replace(case, settle_s=_CROWDED_SETTLE_S) for name, case in cases.items()}
+
+
+def by_buffers(partitions: int, round_trip_ms: float, cores: int) -> dict[str, Case]:
+    """Return MirrorMaker 2 with the planned buffer of a task's producer, and with Kafka's default of 32 MiB.
+
+    With a task for each partition, with two tasks, and with two whose batches are ten times as large.
+    """
+    cases = {}
+    for line, tasks, ratio in (
+        ("a task each", partitions, NAIVE_RATIO),
+        ("2 tasks", 2, NAIVE_RATIO),
+        ("2 tasks, large batches", 2, 10 * NAIVE_RATIO),
+    ):
+        flow = {"replication_policy": "identity", "settings": {"tasks.max": str(tasks)}}
+        plan = planned(partitions, round_trip_ms, cores, "measured", flow, ratio)
+        more = {"agg.producer.buffer.memory": str(_DEFAULT_BUFFER)}
+        heap = plan.heap_mib + tasks * _DEFAULT_BUFFER // MIB
+        for buffer, case in (("planned", plan), ("32 MiB", replace(plan, worker={**plan.worker, **more}))):
+            cases[f"{line}, {buffer}"] = replace(case, heap_mib=heap, settle_s=_CROWDED_SETTLE_S)
+    return cases
 
 
 def by_processes(partitions: int, round_trip_ms: float, cores: int) -> dict[str, Case]:

@@ -70,7 +70,6 @@ CONFLUENT: Final = Distribution(
             "id",
             "kafka.rest.resource.extension.class",
             "listeners",
-            "schema.registry.url",
             "thread.pool.max",
         ),
         file=r"(?i)kafka-?rest",

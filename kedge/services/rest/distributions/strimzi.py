@@ -290,7 +290,8 @@ STRIMZI: Final = Distribution(
         "its clients are those of Kafka 4, to which it passes the key on; nobody tried it here",
         _FACTS,
     ),
-    jvm=Jvm(_HEAP, (_HEAP, _LOG)),
+    # bin/docker/dynamic_resources.sh of 0.33.1 halves what a JVM would take.
+    jvm=Jvm(_HEAP, (_HEAP, _LOG), operated=0.5),
     clients=_clients,
     environment=("LOG_DIR",),
     identity="bridge.id",
