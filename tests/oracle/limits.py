@@ -37,6 +37,8 @@ from tests.oracle.reading import (
 )
 from tests.oracle.sums import (
     ANSWER,
+    COST,
+    COST_OF_BRIDGE,
     DAY_MS,
     DESCRIPTORS,
     IDLE_LIVE,
@@ -45,7 +47,6 @@ from tests.oracle.sums import (
     MESSAGE_MAX,
     MIB,
     MIRRORED,
-    PRODUCED,
     PRODUCER_BUFFER,
     PROXY_LIVE,
     PROXY_OUTSIDE,
@@ -165,10 +166,12 @@ def of_balancers(hosts: Hosts, groups: Groups, plan: Plan) -> Iterator[Sum]:
 def _cores(
     host: str, variables: Mapping[str, Any], load: Mapping[str, Any], instances: list[Any]
 ) -> Iterator[Sum]:
-    """Yield what producing and reading take of the cores, by the measurements on two of them."""
+    """Yield what producing and reading take of the cores, by what was measured."""
     cores = variables["host_cores"]
-    size = next((n for n in sorted(PRODUCED) if n >= load.get("records_per_request", 100)), 1_000)
-    needed = 2 * load.get("records_per_s", 0) / PRODUCED[size]
+    bridge, rate = variables.get("kafka_rest_distribution") == "strimzi", load.get("records_per_s", 0)
+    request, record, byte = COST_OF_BRIDGE if bridge else COST
+    requests = rate / load.get("records_per_request", 100)
+    needed = requests * request + rate * record + rate * load.get("record_bytes", 100) * byte
     if not variables.get("kafka_rest_measured_capacity"):
         yield Sum("rest.cores.producers", host, needed, max(2, cores), "cores for the records that are produced",
                   "warning", ("rest.load", "rest.cores"))  # fmt: skip

@@ -22,6 +22,7 @@ from lab.bench.rest.__main__ import PARTS, main
 from lab.bench.rest.cases import Produce, variants
 from lab.bench.rest.drive import ProxyRefusedError, produce
 from lab.bench.rest.fleet import FleetError, Proxies, proxies
+from lab.bench.rest.real import costs
 from lab.bench.rest.restarts import Group
 from tests.answering import JsonHandler
 
@@ -196,3 +197,11 @@ def test_the_forms_of_advice_are_those_of_the_plan(distribution: str, version: s
     for case in variants("advice", distribution):
         deployed = make_plan(read_inventory(local, SERVICES, [json.dumps({**of, **case.extra})]))
         assert deployed.services == make_plan(inventory, case.name).services, case.name  # type: ignore[arg-type]
+
+
+def test_costs_of_a_request_a_record_and_a_byte_are_found_from_their_sums() -> None:
+    sizes = [(1, 100), (100, 100), (100, 10_000), (1_000, 1_000)]
+    took = {(n, bytes_): 400 + 5.4 * n + 6.4 * n * bytes_ / 1000 for n, bytes_ in sizes}
+    assert costs(took) == {"request_us": 400, "record_us": 5.4, "byte_ns": 6.4, "farthest": 1}
+    took[100, 100] *= 2
+    assert costs(took)["farthest"] > 1.2

@@ -95,6 +95,18 @@ def test_no_more_are_away_than_the_others_carry() -> None:
     assert number(restart_batches(half), "at_once") == 1  # room for a quarter more: 7 of 8
 
 
+@pytest.mark.parametrize(("record_bytes", "most"), [(100, 4), (2_500, 2)])
+def test_fewer_are_away_the_more_bytes_the_others_carry(record_bytes: int, most: int) -> None:
+    busy = rest(
+        20,
+        workload={"records_per_s": 35_000, "record_bytes": record_bytes},
+        instances_per_host=1,
+        cores=2,
+        common={"rollout": {"at_once": "auto"}},
+    )
+    assert number(restart_batches(busy), "at_once") == most
+
+
 def test_who_knows_how_much_more_an_instance_carries_says_so() -> None:
     found = restart_batches(asked(hosts=4, instances=1, at_once="auto", room_percent=100))
     assert number(found, "at_once") == 2

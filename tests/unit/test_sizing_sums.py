@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.jvm_flags import maximum_heap_mib
 from kedge.services.planning import make_plan
@@ -52,7 +53,7 @@ def test_a_buffer_grows_to_hold_a_request_and_no_further_than_half_of_the_heap()
 
 
 @pytest.mark.parametrize("advice", ["measured", "documented"])
-def test_a_request_that_the_buffer_does_not_hold_is_found_and_its_fix_helps(advice: str) -> None:
+def test_a_request_that_the_buffer_does_not_hold_is_of_bridgeand_its_fix_helps(advice: str) -> None:
     own = {"producer.buffer.memory": 1_000_000}
     workload = {"record_bytes": 100_000, "records_per_request": 100}
     common = {"advice": advice}
@@ -110,7 +111,7 @@ def test_readers_that_cores_do_not_serve_are_found() -> None:
     workload = {"consumers": 1_500, "delivery_latency_ms": 50}
     (found,) = of_rule(make_plan(rest(workload=workload, cores=32)), "rest.cores.readers", "warning")
     assert "1500 readers, assumed to read 100 records/s each, take 0.23 of a core each" in found.message
-    assert "345 cores, and host_cores is 32" in found.message
+    assert "345.0 cores, and host_cores is 32" in found.message
     slow = make_plan(rest(workload={"consumers": 400, "delivery_latency_ms": 500}, cores=32))
     assert of_rule(slow, "rest.cores.readers") == []
 
@@ -122,9 +123,36 @@ def test_a_number_of_instances_of_ones_own_is_held_against_the_load() -> None:
     )
     assert "kafka_rest_instances_per_host is 1" in found.message
     assert of_rule(make_plan(rest(workload=workload, cores=32)), "rest.load") == []
-    bytes_ = {"records_per_s": 10_000, "record_bytes": 100_000}
-    (found,) = of_rule(make_plan(rest(workload=bytes_, cores=4)), "rest.load", "warning")
-    assert "280 MB/s each" in found.message
+
+
+def test_produced_records_take_cores_by_requests_records_and_bytes() -> None:
+    def found(rule: str, cores: int, **workload: int) -> Finding:
+        (one,) = of_rule(make_plan(rest(workload=workload, cores=cores)), rule, "warning")
+        return one
+
+    large = {"records_per_s": 80_000, "record_bytes": 2_500}
+    load = found("rest.load", 2, **large)
+    assert (
+        "ask for 3 processes of 2 cores: 80000 / 100 requests/s x 400 µs + 80000 records/s x 5.4 µs + "
+        "200000000 bytes/s x 6.4 ns are 2.0 cores (Real proxy measurements, What producing takes), 2 times as "
+        "many just after a start (REST proxy measurements, Conditions); 2 cores have room for 1"
+        in load.message
+    )
+    assert "3 times as many hosts" in load.fix
+    assert "more records in a request" not in load.fix
+    small = large | {"record_bytes": 100}
+    assert of_rule(make_plan(rest(workload=small, cores=2)), "rest.load") == []
+    single = found("rest.load", 16, **small, records_per_request=1)
+    assert "80000 / 1 requests/s x 400 µs" in single.message
+    assert "send more records in a request" in single.fix
+    readers = {"consumers": 10, "delivery_latency_ms": 50}
+    message = found("rest.cores.readers", 4, **large, **readers).message
+    assert "200000000 bytes/s x 6.4 ns are 2.0 cores" in message
+    assert ": 4.3 cores, and host_cores is 4" in message
+    assert of_rule(make_plan(rest(workload=small | readers, cores=4)), "rest.cores.readers") == []
+    bridge = {"distribution": "strimzi", "version": "0.33.1"}
+    (of_bridge,) = of_rule(make_plan(rest(workload=small, cores=2, **bridge)), "rest.load", "warning")
+    assert "1060 µs + 80000 records/s x 17 µs + 8000000 bytes/s x 15 ns are 2.3 cores" in of_bridge.message
 
 
 def test_one_bootstrap_server_of_several_brokers_is_a_note() -> None:

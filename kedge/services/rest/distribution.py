@@ -20,7 +20,7 @@ from kedge.services.clients.group_protocol import Coordinator
 from kedge.services.host.facts import HostFacts
 from kedge.services.rest.jetty import ACCEPT_QUEUE
 from kedge.services.rest.memory import SHARED_PRODUCER, Connection, ProcessWorkload, load_of
-from kedge.services.rest.traffic import ProcessTraffic
+from kedge.services.rest.traffic import KAFKA_REST, Cost, ProcessTraffic
 from kedge.services.rest.variables import KafkaRest
 
 SERVICE: Final = "kafka_rest"
@@ -205,6 +205,7 @@ class Distribution:
         streams: returns the commands, by service, that create its default stream and try it, given a host,
             its address and variables; None where it has topics, and the groups of a Kafka cluster.
         connection: what a connection that produces takes of a process.
+        cost: what producing takes of the processors; that of kafka-rest where no other was measured.
         leaves_groups: whether the consumers of a process that stops leave their groups; else they are missed
             after their session, and the kit deletes them before it stops one.
         dialect: how clients speak with it.
@@ -228,6 +229,7 @@ class Distribution:
     fleet_only: bool = False
     streams: Callable[[str, str, KafkaRest], Mapping[str, tuple[PlannedInstance, ...]]] | None = None
     connection: Connection = SHARED_PRODUCER
+    cost: Cost = KAFKA_REST
     leaves_groups: bool = True
     dialect: Dialect = field(default_factory=Dialect)
     signs: Signs | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from kedge.plan.plan import PlannedInstance
 from kedge.plan.settings import Advice, Sheet
 from kedge.services.clients.fetches import Fetches
 from kedge.services.host.facts import HostFacts
@@ -13,13 +14,12 @@ from kedge.services.rest.heap import MOST_INSTANCES, heap_each, instances_for_he
 from kedge.services.rest.measured_capacity import instances_for, refused
 from kedge.services.rest.memory import HEAP_LIMIT_MIB
 from kedge.services.rest.source_names import GUIDE, MEASURED, REAL
-from kedge.services.rest.traffic import ARTICLE, ARTICLE_BYTES_PER_S, READER_RECORDS, bytes_per_s, readers_of
-from kedge.services.rest.variables import KafkaRest
+from kedge.services.rest.traffic import READER_RECORDS, Cost, readers_of
+from kedge.services.rest.variables import KafkaRest, RestWorkload
 
-#: Measurements, Producing: records in a request -> records/s of one process on two cores, warm.
-_PRODUCED: Final = {1: 2_006, 10: 56_400, 100: 193_000, 1000: 227_000}
-#: The same, Producing: a JVM that has just started does half.
+#: Measurements, Conditions: a JVM that has just started does half.
 _COLD: Final = 2
+#: Measurements: the cores of one process.
 _CORES_MEASURED: Final = 2
 #: Measurements, Reading: what a reader of 100 records/s takes of a core, with fetch.min.bytes=1 and without.
 _READER_AT_ONCE: Final = 0.23
@@ -42,7 +42,7 @@ def instance_count(
     held against the same limits. ``fetched`` is how their consumers fetch.
     """
     given = variables.instances_per_host
-    load = _from_load(sheet, variables, facts)
+    load = _from_load(sheet, distribution.cost, variables, facts)
     count = given or _from_cores(sheet, facts, advice, load, dedicated=dedicated)
     if variables.heap_mib is not None or distribution.jvm is None:
         return count, False
@@ -98,13 +98,9 @@ def _from_cores(sheet: Sheet, facts: HostFacts, advice: Advice, load: int, *, de
     return max(cores, load)
 
 
-def produced_per_s(records_per_request: int) -> tuple[int, int]:
-    """Return the records a second that a process carries on two cores, just started, and the measured size.
-
-    The size is that of the requests that were measured, in records: the next smaller one.
-    """
-    size = max(n for n in _PRODUCED if n <= records_per_request)
-    return _PRODUCED[size] // _COLD, size
+def produced_per_s(cost: Cost, workload: RestWorkload) -> int:
+    """Return the records a second that a process carries on two cores, just started."""
+    return int(_CORES_MEASURED / _COLD * 1e6 / cost.of_record_us(workload))
 
 
 def processes_with_cores(facts: HostFacts) -> int:
@@ -112,7 +108,7 @@ def processes_with_cores(facts: HostFacts) -> int:
     return max(1, facts.cores // _CORES_MEASURED)
 
 
-def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
+def _from_load(sheet: Sheet, cost: Cost, variables: KafkaRest, facts: HostFacts) -> int:
     """Return how many processes the produced records take, and find a host that has no room for them."""
     workload = variables.workload
     by_measurement = instances_for(sheet, variables, facts)
@@ -120,25 +116,18 @@ def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
         return 1
     if by_measurement is not None:
         return by_measurement
-    each, size = produced_per_s(workload.records_per_request)
-    by_records = math.ceil(workload.records_per_s / each)
-    by_bytes = math.ceil(bytes_per_s(workload) / ARTICLE_BYTES_PER_S)
-    wanted, of_cores = max(by_records, by_bytes), processes_with_cores(facts)
+    wanted = math.ceil(cost.cores(workload) * _COLD / _CORES_MEASURED)
+    of_cores = processes_with_cores(facts)
     room = min(variables.instances_per_host or of_cores, of_cores)
     if wanted > room:
-        larger = by_records >= by_bytes and size < max(_PRODUCED)
-        one = (
-            f"{each} records/s each: half of what {size} records a request did warm; {MEASURED}, Producing"
-            if by_records >= by_bytes
-            else f"{ARTICLE_BYTES_PER_S // 1_000_000} MB/s each, as much as one had of records of 100 to 200 "
-            f"KB; {ARTICLE}"
-        )
+        larger = cost.request_us / workload.records_per_request > cost.of_record_us(workload) / 2
         given = f", and kafka_rest_instances_per_host is {room}" if room < of_cores else ""
         sheet.warning(
             "rest.load",
             f"{workload.records_per_s} records/s of {workload.record_bytes} bytes in requests of "
-            f"{workload.records_per_request} ask for {wanted} processes of {_CORES_MEASURED} cores ({one}), "
-            f"and {facts.cores} cores have room for {of_cores}{given}",
+            f"{workload.records_per_request} ask for {wanted} processes of {_CORES_MEASURED} cores: "
+            f"{cost.said(workload)}, {_COLD} times as many just after a start ({MEASURED}, Conditions); "
+            f"{facts.cores} cores have room for {of_cores}{given}",
             f"spread the load over {math.ceil(wanted / room)} times as many hosts"
             + (", or send more records in a request" if larger else "")
             + (", or take kafka_rest_instances_per_host out" if given and wanted <= of_cores else "")
@@ -147,17 +136,19 @@ def _from_load(sheet: Sheet, variables: KafkaRest, facts: HostFacts) -> int:
     return min(wanted, room)
 
 
-def check_cores(sheet: Sheet, variables: KafkaRest, facts: HostFacts, *, at_once: bool) -> None:
+def check_cores(
+    sheet: Sheet, cost: Cost, variables: KafkaRest, facts: HostFacts, instance: PlannedInstance
+) -> None:
     """Find more readers and records than the cores serve.
 
-    By what was measured at 100 records/s a reader; ``at_once``: reads are answered with the first record.
-    What these hosts were measured to produce counts in place of others' figures.
+    By what was measured at 100 records/s a reader, and for a read that ``instance`` answers with its first
+    record. What these hosts were measured to produce counts in place of others' figures.
     """
     workload = variables.workload
     readers = readers_of(workload)
+    at_once = instance.value("fetch.min.bytes") == "1"
     each = _READER_AT_ONCE if at_once else _READER
-    size = produced_per_s(workload.records_per_request)[1]
-    produced = _CORES_MEASURED * (workload.records_per_s or 0) / _PRODUCED[size]
+    produced = cost.cores(workload)
     if variables.measured_capacity is not None and refused(variables, facts) is None:
         produced = 0
     needed = readers * each + produced
@@ -168,8 +159,8 @@ def check_cores(sheet: Sheet, variables: KafkaRest, facts: HostFacts, *, at_once
         f"{readers} readers, "
         + ("measured at" if workload.reader_records_per_s else "assumed to read")
         + f" {READER_RECORDS} records/s each, take {each} of a core each ({MEASURED}, Reading)"
-        + (f" and {workload.records_per_s} records/s of producers {produced:.1f}" if produced else "")
-        + f": {needed:.0f} cores, and host_cores is {facts.cores}; a proxy with many consumers needs "
+        + (f", and {cost.said(workload)}" if produced else "")
+        + f": {needed:.1f} cores, and host_cores is {facts.cores}; a proxy with many consumers needs "
         f"more cores ({GUIDE}, CPUs)",
         f"spread the readers over {math.ceil(needed / facts.cores)} times as many hosts"
         + (

@@ -107,7 +107,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
                 "give kafka_rest_balancer its commands drain and undrain, or add a host to rest_balancer",
                 variable="kafka_rest_adopt",
             )
-        check_cores(about, variables, facts, at_once=instances[0].value("fetch.min.bytes") == "1")
+        check_cores(about, distribution.cost, variables, facts, instances[0])
         findings += about.findings
         services[host] = {SERVICE: tuple(instances)}
         # A stream is created once.

@@ -27,6 +27,7 @@ from kedge.services.rest.distributions import DISTRIBUTIONS
 from kedge.services.rest.instance_count import processes_with_cores, produced_per_s
 from kedge.services.rest.notices import ALLOWED, INSTEAD, notices
 from kedge.services.rest.planner import plan_rest
+from kedge.services.rest.source_names import REAL
 from kedge.services.rest.variables import KafkaRest
 
 
@@ -58,7 +59,7 @@ def _away(inventory: Inventory, of_hosts: OfHosts, percent: int) -> Away:
         )
         if isinstance(variables, list) or isinstance(facts, list):
             continue
-        each, _ = produced_per_s(variables.workload.records_per_request)
+        each = produced_per_s(DISTRIBUTIONS[variables.distribution].cost, variables.workload)
         rate += variables.workload.records_per_s or 0
         carried += each * min(len(instances), processes_with_cores(facts))
         most_each = max(most_each, each)
@@ -68,7 +69,7 @@ def _away(inventory: Inventory, of_hosts: OfHosts, percent: int) -> Away:
     return Away(
         spare,
         f"{rate} records/s are planned; just started, proxies sustain {carried}, {most_each} each at most",
-        "REST proxy measurements, Producing",
+        f"{REAL}, What producing takes",
         "derived",
     )
 

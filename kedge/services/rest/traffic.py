@@ -8,17 +8,46 @@ from typing import Final
 
 from kedge.plan.settings import MBIT, MIB, Sheet
 from kedge.services.host.facts import HostFacts
+from kedge.services.rest.source_names import REAL
 from kedge.services.rest.variables import RestWorkload
 
-#: The article: as much as 280 MB/s of very large records, 100 to 200 KB.
-ARTICLE_BYTES_PER_S: Final = 280_000_000
-ARTICLE: Final = "MapR article, Use an array of records as payload"
 #: JSON carries bytes as base64: four characters for three.
 BASE64: Final = 4 / 3
 #: Records a second of each reader, in the measurements of reading.
 READER_RECORDS: Final = 100
 #: p99 of a request with 100 records, times five: how long a request may take in a sizing.
 _REQUEST_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What producing takes of the processors, of a warm process: a request, a record, and a byte of it."""
+
+    request_us: float
+    record_us: float
+    byte_ns: float
+
+    def of_record_us(self, workload: RestWorkload) -> float:
+        """Return what a record takes with its share of the request, in µs."""
+        own = self.record_us + self.byte_ns * workload.record_bytes / 1000
+        return self.request_us / workload.records_per_request + own
+
+    def cores(self, workload: RestWorkload) -> float:
+        """Return the cores that the produced records take; 0 where nobody says how many these are."""
+        return (workload.records_per_s or 0) * self.of_record_us(workload) / 1e6
+
+    def said(self, workload: RestWorkload) -> str:
+        """Say the sum; the workload has a rate."""
+        rate = workload.records_per_s or 0
+        return (
+            f"{rate} / {workload.records_per_request} requests/s x {self.request_us:g} µs + {rate} records/s "
+            f"x {self.record_us:g} µs + {bytes_per_s(workload)} bytes/s x {self.byte_ns:g} ns are "
+            f"{self.cores(workload):.1f} cores ({REAL}, What producing takes)"
+        )
+
+
+#: Real proxies, What producing takes.
+KAFKA_REST: Final = Cost(request_us=400, record_us=5.4, byte_ns=6.4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What one proxy of a vendor does, from its archive, beside a broker of its own on loopback.
 
-    python -m lab.bench.rest.real ARCHIVE reads|group|memory|idle|outage|stop [--set key=value ...]
+    python -m lab.bench.rest.real ARCHIVE reads|group|memory|idle|outage|stop|cost [--set key=value ...]
 
 reads: one consumer on twelve partitions reads a backlog: MB/s of values, how large answers are, and what it
 takes of the processors, here and there. group: what consumers of a group (``--members``, 4) that read 5,000
@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import product
@@ -35,7 +35,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from confluent_kafka import Producer
+import numpy as np
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lab.bench.rest.cases import Produce
 from lab.bench.rest.drive import produce
@@ -62,6 +63,13 @@ _FULL_S: Final = 10.0
 #: Of ``idle``: consumers, requests/s of each proxy, records a request, seconds, and what keeps a core busy.
 _IDLE_CONSUMERS: Final = 80
 _IDLE_LOAD: Final = (15, 100, 60.0)
+#: Of ``cost``: records a request, and bytes a record, unless a request had more than the last of these; how
+#: long each is sent, and a fresh process before them.
+_COST_RECORDS: Final = (1, 10, 100, 1000)
+_COST_BYTES: Final = (100, 1_000, 10_000, 100_000)
+_COST_MOST: Final = 10_000_000
+_COST_S: Final = 3.0
+_COST_WARM_S: Final = 20.0
 _BUSY: Final = "import time\nend = time.monotonic() + 25\nwhile time.monotonic() < end: pass"
 _V2: Final = "application/vnd.kafka.v2+json"
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
@@ -90,6 +98,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--members", type=int, default=4, help="of group: consumers (default 4)")
     parser.add_argument(
         "--busy", type=int, default=0, help="of idle: processes that never rest while consumers join"
+    )
+    parser.add_argument(
+        "--records", type=int, action="append", help="of cost: of each request; repeated, one after the other"
     )
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument(
@@ -345,6 +356,63 @@ def _at_rate(url: str, requests_per_s: int, records: int, seconds: float, record
             raise RuntimeError(f"HTTP {status} {text[:200].decode(errors='replace')}")
 
 
+def _cost(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield what requests took of the proxy's processors, and the costs that fit best."""
+    broker.create_topic(_TOPIC, partitions=_PARTITIONS)
+    asked = product(options.records or _COST_RECORDS, _COST_BYTES)
+    cases = [(records, bytes_) for records, bytes_ in asked if records * bytes_ <= _COST_MOST]
+    found: dict[tuple[int, int], list[float]] = {case: [] for case in cases}
+    with site.proxy(broker.bootstrap_servers, options) as proxy:
+        produce((proxy.url,), _TOPIC, Produce(100, clients=4), _COST_BYTES[0], _COST_WARM_S)
+        for turn in range(options.repeat + 1):
+            for records, bytes_ in cases:
+                used, before = _used_s(proxy.process.pid), _written(broker)
+                load = Produce(records, clients=4)
+                reported = produce((proxy.url,), _TOPIC, load, bytes_, _COST_S)
+                # All that was written counts, also what was answered after the time.
+                requests = (_written(broker) - before) / records
+                used = _used_s(proxy.process.pid) - used
+                if turn:
+                    found[records, bytes_].append(used / requests * 1e6)
+                    yield {
+                        "records": records,
+                        "record_bytes": bytes_,
+                        "requests": round(requests),
+                        "records_per_s": round(reported["records_per_s"]),
+                        "cpu_us_a_request": round(found[records, bytes_][-1], 1),
+                    }
+    if len({records for records, _ in cases}) > 1:  # else a request and its records are one
+        yield {"fit": costs({case: statistics.median(each) for case, each in found.items()})}
+
+
+def costs(cpu_us: Mapping[tuple[int, int], float]) -> dict[str, float]:
+    """Return what a request, a record and a byte take, by records a request and bytes a record.
+
+    The sum of the squares of the relative errors is the least. ``farthest`` is the largest ratio of what was
+    measured and the sum, or the other way round.
+    """
+    sizes = [(1, records, records * bytes_) for records, bytes_ in cpu_us]
+    took = np.array(list(cpu_us.values()))
+    fit = np.linalg.lstsq(np.array(sizes) / took[:, None], np.ones(len(took)), rcond=None)[0]
+    ratios = np.array(sizes) @ fit / took
+    return {
+        "request_us": round(float(fit[0]), 1),
+        "record_us": round(float(fit[1]), 2),
+        "byte_ns": round(float(fit[2]) * 1000, 2),
+        "farthest": round(float(max(ratios.max(), 1 / ratios.min())), 2),
+    }
+
+
+def _written(broker: Broker) -> int:
+    """Return how many records the topic has been given."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "ends"})
+    try:
+        places = (TopicPartition(_TOPIC, number) for number in range(_PARTITIONS))
+        return sum(consumer.get_watermark_offsets(place, 30)[1] for place in places)
+    finally:
+        consumer.close()
+
+
 def _outage(site: Site, broker: Broker, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Produce to a topic that is not there, then, warm, with the broker gone."""
     broker.create_topic(_TOPIC)
@@ -451,6 +519,7 @@ _PARTS: Final = {
     "idle": _idle,
     "outage": _outage,
     "stop": _stop,
+    "cost": _cost,
 }
 
 if __name__ == "__main__":

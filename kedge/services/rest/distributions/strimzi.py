@@ -32,7 +32,7 @@ from kedge.services.rest.memory import Connection
 from kedge.services.rest.producer import BUFFER_BYTES, plan_waits
 from kedge.services.rest.security import plan_cluster, refuse_listeners
 from kedge.services.rest.source_names import GUIDE, MEASURED, REAL
-from kedge.services.rest.traffic import check_requests, request_bytes
+from kedge.services.rest.traffic import Cost, check_requests, request_bytes
 from kedge.services.rest.unit import put_unit
 
 _PROPERTIES: Final = "application.properties"
@@ -47,6 +47,8 @@ _CONNECTIONS: Final = f"{REAL}, What a connection that produces takes"
 _CONNECTION: Final = Connection(
     threads=1, descriptors=5, live_mib=0.5, outside_mib=0.9, producer=True, source=_CONNECTIONS
 )
+#: Real proxies, What producing takes.
+_COST: Final = Cost(request_us=1060, record_us=17, byte_ns=15)
 _LEAST_BUFFER: Final = 4 * MIB
 _PRODUCERS: Final = 100
 _POOL: Final = 16
@@ -304,6 +306,7 @@ STRIMZI: Final = Distribution(
         _CONNECTIONS,
     ),
     connection=_CONNECTION,
+    cost=_COST,
     dialect=Dialect(own_commits={"enable.auto.commit": False}, commit_adds=0, max_bytes=False),
     signs=Signs(
         "Strimzi's HTTP bridge",
