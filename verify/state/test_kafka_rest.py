@@ -37,9 +37,13 @@ def main_pid(host: Any, instance: dict[str, Any]) -> int:
 
 
 def jcmd(host: Any, pid: int, command: str) -> str:
-    """Ask a JVM as its own user, from inside the private /tmp that its unit gives it."""
-    user = f"setpriv --reuid {USER} --regid {USER} --clear-groups"
-    answer: str = host.check_output(f"nsenter -t {pid} -m -- {user} jcmd {pid} {command}")
+    """Ask a JVM as its own user, from inside the private /tmp and users that its unit gives it.
+
+    Java 21 looks the process up in /proc, where users of other namespaces do not see it.
+    """
+    user = host.user(USER)
+    enter = f"nsenter -t {pid} -U -m -S {user.uid} -G {user.gid}"
+    answer: str = host.check_output(f"{enter} -- jcmd {pid} {command}")
     return answer
 
 
