@@ -20,6 +20,7 @@ from lab.fleet.engine import docker_answers
 from lab.fleet.node_image import KEYRING
 
 JAVA = 17  # what 4.x brokers and tools need
+_JDK = "openjdk-{}-jdk-headless"
 _LOCKED = ("Could not get lock", "frontend lock", "Unable to lock", "is another process using it")
 LOCK_S = 120.0
 _POLL_S = 2.0
@@ -114,7 +115,7 @@ FLEET = (
 OF_ENGINE = (*ENGINE, *FLEET)
 VENV = Package("python3-venv", (), lambda: importlib.util.find_spec("ensurepip") is not None)
 BUILDERS = (
-    Package(f"openjdk-{JAVA}-jdk-headless", ("java", "javac", "jcmd"), _java_present),
+    Package(_JDK.format(JAVA), ("java", "javac", "jcmd"), _java_present),
     _program("maven", "mvn"),
 )
 SINGLE = (
@@ -185,12 +186,22 @@ def install(
         raise Problem(f"missing: {', '.join(names)}; this account may not install them. Run: {by_hand}")
     quiet = ["env", "DEBIAN_FRONTEND=noninteractive"]
     # The first finishes what an interrupted run of apt-get left half done.
-    for command in (
-        ["dpkg", "--configure", "-a"],
-        *([["apt-get", "update", "-q"]] if refresh else []),
-        ["apt-get", "install", "-y", "-q", "--no-install-recommends", *names],
-    ):
+    for command in (["dpkg", "--configure", "-a"], *([["apt-get", "update", "-q"]] if refresh else [])):
         _patiently([*quiet, *command], prefix, by_hand, say)
+    wanted = [offered(name) for name in names]
+    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *wanted]
+    _patiently([*quiet, *command], prefix, by_hand, say)
+
+
+def offered(name: str) -> str:
+    """Return a package as this machine's distribution has it: of a Java that it lacks, the next release."""
+    jdk = _JDK.format(r"(\d+)")
+    if not (wanted := re.fullmatch(jdk, name)):
+        return name
+    done = subprocess.run(["apt-cache", "pkgnames", "openjdk-"], capture_output=True, text=True, check=False)
+    found = map(int, re.findall(rf"(?m)^{jdk}$", done.stdout))
+    there = [release for release in found if release >= int(wanted[1])]
+    return _JDK.format(min(there)) if there else name
 
 
 def _patiently(command: list[str], prefix: list[str], by_hand: str, say: Callable[[str], None]) -> None:

@@ -61,6 +61,16 @@ python3 -m kedge.setup test-fast
 python3 -m kedge.setup test-kafka
 .venv/bin/python -m pytest -q tests/render/test_balancer.py
 """
+#: What a control machine needs that has hosts of its own.
+OWN_HOSTS = """
+git config --global --add safe.directory /kit.git
+git clone -q /kit.git ~/kedge
+if [ -e /machine/settings.xml ]; then mkdir -p ~/.m2 && cp /machine/settings.xml ~/.m2/; fi
+cd ~/kedge
+python3 -m kedge.setup --without-fleet
+echo LOOK
+.venv/bin/kedge plan -i inventories/example
+"""
 AS_USER = """
 apt-get update -q >/dev/null && apt-get install -y -q sudo >/dev/null
 useradd --create-home person && echo 'person ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/person
@@ -76,8 +86,10 @@ def engine() -> Engine:
         pytest.skip(str(problem))
 
 
-@pytest.fixture(scope="module")
-def bare(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+@pytest.fixture(scope="module", params=[node_image.SUITE])
+def bare(
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[list[str]]:
     """Make the root; yield what starts a container of it with a clone of the project."""
     folder = tmp_path_factory.mktemp("bare")
     proxies = folder / "proxies"
@@ -89,7 +101,8 @@ def bare(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[l
         command += [f"--customize-hook=copy-in {AUTHORITIES} {AUTHORITIES.parent}"]
     command += ['--customize-hook=chroot "$1" update-ca-certificates']
     command += [f"--customize-hook=upload {proxies} /etc/apt/apt.conf.d/proxies"]
-    command += [node_image.SUITE, str(folder / "root.tar"), *node_image.machine_sources()]
+    suite = str(request.param)
+    command += [suite, str(folder / "root.tar"), *node_image.machine_sources(suite)]
     done = subprocess.run([*engine.prefix, *command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     engine.run("import", str(folder / "root.tar"), IMAGE)
@@ -150,3 +163,12 @@ def test_root_is_set_up_for_the_demo_and_for_the_tests(engine: Engine, bare: lis
 @pytest.mark.long
 def test_ordinary_user_with_sudo_is_set_up_for_the_demo(engine: Engine, bare: list[str]) -> None:
     is_complete(set_up(engine, bare, AS_USER, SET_UP))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("bare", ["trixie"], indirect=True)
+def test_debian_13_is_set_up_for_hosts_that_are_there(engine: Engine, bare: list[str]) -> None:
+    said = set_up(engine, bare, OWN_HOSTS)
+    first, _, look = said.partition("LOOK\n")
+    assert "set-up: virtual environment: done in " in first
+    assert "errors, " in look, "a plan was made"

@@ -112,6 +112,23 @@ def test_version_of_java_is_read(text: str, major: int) -> None:
     assert packages.java_major(text) == major
 
 
+@pytest.mark.parametrize(
+    ("has", "taken"),
+    [
+        ("openjdk-17-jdk-headless\nopenjdk-21-jdk-headless\n", "openjdk-17-jdk-headless"),
+        ("openjdk-25-jdk-headless\nopenjdk-21-jdk-headless\nopenjdk-21-jre\n", "openjdk-21-jdk-headless"),
+        ("", "openjdk-17-jdk-headless"),
+    ],
+)
+def test_where_a_distribution_lacks_the_java_its_next_release_is_installed(
+    monkeypatch: pytest.MonkeyPatch, has: str, taken: str
+) -> None:
+    answer = subprocess.CompletedProcess([], 0, has, "")
+    monkeypatch.setattr(packages.subprocess, "run", lambda *_, **__: answer)
+    assert packages.offered("openjdk-17-jdk-headless") == taken
+    assert packages.offered("podman") == "podman"
+
+
 def test_account_that_may_not_install_gets_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "root_prefix", lambda: None)
     command = "Run: sudo apt-get install -y --no-install-recommends podman maven"
