@@ -92,16 +92,17 @@ def _check_cores(sheet: Sheet, flow: Flow, of_hosts: list[int]) -> None:
     """
     wanted = (flow.flow.mb_per_s or 0) / _MB_A_CORE
     largest = flow.limits.largest
-    cores, few = sum(of_hosts[:largest]), largest < len(of_hosts)
-    who = f"the {largest} of its hosts that as many partitions employ have" if few else "its hosts have"
+    cores, idle = sum(of_hosts[:largest]), largest < len(of_hosts)
+    times = math.ceil(wanted / cores)
+    who = f"the {largest} of its hosts that as many partitions employ have" if idle else "its hosts have"
+    what = "cores or hosts" if times * len(of_hosts) <= largest else "cores"
     if wanted > cores:
         sheet.warning(
             "mirror.cores",
             f"flow {flow.name} has {flow.flow.mb_per_s:g} MB/s before compression, which takes about "
             f"{wanted:.0f} cores at {_MB_A_CORE:g} MB/s each; {who} {cores}. Two cores, shared with "
             f"the clusters, did 45.6 MB/s of metrics and 54 of logs ({BENCH})",
-            f"use {math.ceil(wanted / cores)} times as many cores{' or hosts' * (not few)}, or measure with "
-            "capacity.yml what these sustain",
+            f"use {times} times as many {what}, or measure with capacity.yml what these sustain",
         )
 
 
