@@ -24,6 +24,7 @@ CHANGED: Final[Mapping[str, str]] = {
     "clients.transactions": "0.2.0",
     "java.flags": "0.2.0",
     "jetty.idle": "0.2.0",
+    "mirror.cores": "0.2.0",
     "mirror.flows": "0.2.0",
     "mirror.heap": "0.2.0",
     "mirror.replication": "0.2.0",

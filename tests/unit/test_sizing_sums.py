@@ -266,6 +266,11 @@ def test_a_flow_that_its_cores_do_not_compress_is_found() -> None:
     (found,) = findings(mirrors(1, cores=2, flow={"mb_per_s": 280}), "mirror.cores", "warning")
     assert "about 12 cores at 22.8 MB/s each; its hosts have 2" in found.message
     assert findings(mirrors(2, cores=16, flow={"mb_per_s": 280}), "mirror.cores") == []
+    # One partition employs one of two hosts.
+    one = {"mb_per_s": 60, "largest_topic_partitions": 1}
+    (idle,) = findings(mirrors(2, cores=2, flow=one), "mirror.cores", "warning")
+    assert "the 1 of its hosts that as many partitions employ have 2. " in idle.message
+    assert idle.fix.startswith("use 2 times as many cores, or measure")
 
 
 def test_a_fill_time_of_ones_own_is_not_quoted_as_the_articles() -> None:

@@ -34,9 +34,10 @@ def process_count(
     """Return how many processes carry a flow over all its hosts; ``here`` is what these were measured to."""
     spec, name, largest = flow.flow, flow.name, flow.limits.largest
     needed = _needed(sheet, flow, brokers)
-    cores = sum(max(1, facts[h].cores // len(variables[h].flows)) for h in hosts)
+    of_hosts = [max(1, facts[h].cores // len(variables[h].flows)) for h in hosts]
+    cores = sum(of_hosts)
     if here is None:
-        _check_cores(sheet, flow, cores)
+        _check_cores(sheet, flow, sorted(of_hosts, reverse=True))
     if spec.processes is None and kind == "mirror_maker_2":
         return len(hosts)
     carrying = max(processes_for(here, spec, len(hosts)) if here else cores, needed)
@@ -84,17 +85,24 @@ def process_count(
     return count
 
 
-def _check_cores(sheet: Sheet, flow: Flow, cores: int) -> None:
-    """Find a flow whose compression takes more cores than its hosts have, by what two of them did."""
+def _check_cores(sheet: Sheet, flow: Flow, of_hosts: list[int]) -> None:
+    """Find a flow whose compression takes more cores than its hosts have, by what two of them did.
+
+    Processes, and tasks, are no more than partitions: of more hosts than that some have nothing of the flow.
+    """
     wanted = (flow.flow.mb_per_s or 0) / _MB_A_CORE
+    largest = flow.limits.largest
+    cores, idle = sum(of_hosts[:largest]), largest < len(of_hosts)
+    times = math.ceil(wanted / cores)
+    who = f"the {largest} of its hosts that as many partitions employ have" if idle else "its hosts have"
+    what = "cores or hosts" if times * len(of_hosts) <= largest else "cores"
     if wanted > cores:
         sheet.warning(
             "mirror.cores",
             f"flow {flow.name} has {flow.flow.mb_per_s:g} MB/s before compression, which takes about "
-            f"{wanted:.0f} cores at {_MB_A_CORE:g} MB/s each; its hosts have {cores}. Two cores, shared with "
+            f"{wanted:.0f} cores at {_MB_A_CORE:g} MB/s each; {who} {cores}. Two cores, shared with "
             f"the clusters, did 45.6 MB/s of metrics and 54 of logs ({BENCH})",
-            f"use {math.ceil(wanted / cores)} times as many cores or hosts, or measure with capacity.yml "
-            "what these sustain",
+            f"use {times} times as many {what}, or measure with capacity.yml what these sustain",
         )
 
 
