@@ -102,6 +102,11 @@ def test_a_client_that_asks_for_the_balancer_is_served_by_an_instance_whose_cert
     planned = inventory(version, tmp_path, topic)
     with balanced(home, tmp_path, broker, planned) as balancer:
         await_that(lambda: complaint(balancer, planned) is None, "it serves")
+        # A client that takes a compressed answer, as kafka-rest would give it.
+        headers = {"Content-Type": "application/vnd.kafka.v2+json", "Accept-Encoding": "gzip"}
+        made = balancer.client.post("/consumers/g", json={"name": "mine"}, headers=headers)
+        assert made.json()["instance_id"] == "mine"
+        assert "key=mine/g " in balancer.ask("show table rest")
 
 
 def test_an_instance_that_keeps_its_host_check_is_said_to_refuse_the_balancers_name(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import json
 import os
 import re
 import shutil
@@ -60,6 +62,7 @@ class Proxy(ThreadingHTTPServer):
 
 class Handler(JsonHandler, BaseHTTPRequestHandler):
     server: Proxy
+    zipped = False
 
     def do_POST(self) -> None:
         body = self.asked() or {}
@@ -70,13 +73,19 @@ class Handler(JsonHandler, BaseHTTPRequestHandler):
             return self.answer(200, self.server.produced)
         name = body.get("name") or f"rest-consumer-{self.server.identity}-{UUID}"
         self.server.consumers.add(f"{self.path}/instances/{name}")
-        return self.answer(200, {"instance_id": name, "base_uri": f"{self.path}/instances/{name}"})
+        made = {"instance_id": name, "base_uri": f"{self.path}/instances/{name}"}
+        # As kafka-rest does, however short the answer is.
+        self.zipped = "gzip" in self.headers.get("Accept-Encoding", "")
+        return self.answer(200, gzip.compress(json.dumps(made).encode()) if self.zipped else made)
 
     def do_GET(self) -> None:
         known = self.path.removesuffix("/records") in self.server.consumers
         self.answer(200 if known else 404, {"by": self.server.identity})
 
     def end_headers(self) -> None:
+        if self.zipped:
+            self.send_header("Content-Encoding", "gzip")
+            self.zipped = False
         if not self.server.keeps:
             # Said and not only done: HAProxy would send another request over what closes a moment later.
             self.send_header("Connection", "close")
@@ -143,6 +152,7 @@ def test_every_number_of_the_file_is_the_plans() -> None:
 
 
 def test_consumer_is_answered_by_its_home_whether_its_name_is_given_or_made(balancer: Running) -> None:
+    assert "gzip" in balancer.client.headers["Accept-Encoding"]
     for group in ("g1", "g2", "g3", "g4"):
         for body in ({}, {"name": "mine"}):
             base = balancer.client.post(f"/consumers/{group}", json=body).json()["base_uri"]

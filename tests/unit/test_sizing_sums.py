@@ -146,9 +146,12 @@ def test_produced_records_take_cores_by_requests_records_and_bytes() -> None:
     assert "80000 / 1 requests/s x 400 µs" in single.message
     assert "send more records in a request" in single.fix
     readers = {"consumers": 10, "delivery_latency_ms": 50}
-    message = found("rest.cores.readers", 4, **large, **readers).message
-    assert "200000000 bytes/s x 6.4 ns are 2.0 cores" in message
-    assert ": 4.3 cores, and host_cores is 4" in message
+    both = found("rest.cores.readers", 4, **large, **readers)
+    assert "200000000 bytes/s x 6.4 ns are 2.0 cores" in both.message
+    assert ": 4.3 cores, and host_cores is 4" in both.message
+    assert "spread the load over 2 times as many hosts, or let them wait longer" in both.fix
+    # What is produced exceeds the cores alone.
+    assert "wait longer" not in found("rest.cores.readers", 1, **large, **readers).fix
     assert of_rule(make_plan(rest(workload=small | readers, cores=4)), "rest.cores.readers") == []
     bridge = {"distribution": "strimzi", "version": "0.33.1"}
     (of_bridge,) = of_rule(make_plan(rest(workload=small, cores=2, **bridge)), "rest.load", "warning")

@@ -154,6 +154,7 @@ def check_cores(
     needed = readers * each + produced
     if not readers or needed <= facts.cores:
         return
+    what = "load" if produced else "readers"
     sheet.warning(
         "rest.cores.readers",
         f"{readers} readers, "
@@ -162,10 +163,10 @@ def check_cores(
         + (f", and {cost.said(workload)}" if produced else "")
         + f": {needed:.1f} cores, and host_cores is {facts.cores}; a proxy with many consumers needs "
         f"more cores ({GUIDE}, CPUs)",
-        f"spread the readers over {math.ceil(needed / facts.cores)} times as many hosts"
+        f"spread the {what} over {math.ceil(needed / facts.cores)} times as many hosts"
         + (
             f", or let them wait longer (kafka_rest_workload.delivery_latency_ms): {_READER} of a core each"
-            if at_once
+            if at_once and readers * _READER + produced <= facts.cores
             else ""
         ),
     )
