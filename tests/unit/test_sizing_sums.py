@@ -272,7 +272,8 @@ def test_a_flow_that_its_cores_do_not_compress_is_found() -> None:
     # One partition employs one of two hosts.
     one = {"mb_per_s": 60, "largest_topic_partitions": 1}
     (idle,) = findings(mirrors(2, cores=2, flow=one), "mirror.cores", "warning")
-    assert "the 1 of its hosts that as many partitions employ have 2. " in idle.message
+    assert "the 1 of its hosts that can run it have 2. " in idle.message
+    assert findings(mirrors(2, cores=2, flow={"mb_per_s": 60, "processes": 1}), "mirror.cores", "warning")
     assert idle.fix.startswith("use 2 times as many cores, or measure")
 
 

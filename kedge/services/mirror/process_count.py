@@ -88,14 +88,14 @@ def process_count(
 def _check_cores(sheet: Sheet, flow: Flow, of_hosts: list[int]) -> None:
     """Find a flow whose compression takes more cores than its hosts have, by what two of them did.
 
-    Processes, and tasks, are no more than partitions: of more hosts than that some have nothing of the flow.
+    Useful processes, and tasks, are no more than partitions: of more hosts some have nothing of the flow.
     """
     wanted = (flow.flow.mb_per_s or 0) / _MB_A_CORE
-    largest = flow.limits.largest
-    cores, idle = sum(of_hosts[:largest]), largest < len(of_hosts)
+    most = min(flow.limits.largest, flow.flow.processes or flow.limits.largest)
+    cores = sum(of_hosts[:most])
     times = math.ceil(wanted / cores)
-    who = f"the {largest} of its hosts that as many partitions employ have" if idle else "its hosts have"
-    what = "cores or hosts" if times * len(of_hosts) <= largest else "cores"
+    who = f"the {most} of its hosts that can run it have" if most < len(of_hosts) else "its hosts have"
+    what = "cores or hosts" if times * len(of_hosts) <= most else "cores"
     if wanted > cores:
         sheet.warning(
             "mirror.cores",
