@@ -57,6 +57,12 @@ def load_spec(
         spec["rest"] = {**spec["rest"], "url": f"{'https' if tls else 'http'}://{address}"}
     if spec["rest"] and "proxies" not in spec["rest"] and (proxies := _proxies(plan)):
         spec["rest"] = {**spec["rest"], "proxies": proxies}
+    if spec["rest"] and spec["rest"].get("come_home") and _proxies(plan) == [spec["rest"]["url"]]:
+        message = (
+            "verify.rest.come_home: consumers go through the balancer, and have no proxy to return "
+            "to. No load was started. Take it out, or write kafka_rest_consumers_via: instance"
+        )
+        raise ValueError(message)
     if spec["rest"] and (dialect := spec["rest"].get("dialect") or _dialect(plan)):
         spec["rest"] = {**spec["rest"], "dialect": dialect}
     return spec

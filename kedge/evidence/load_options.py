@@ -86,7 +86,7 @@ class RestLoad(_Model):
     auto_commit: bool = False
     """Whether consumers leave commits to the proxy and take an empty 200 as no records, as many do."""
     come_home: bool = False
-    """Whether a consumer returns to its first proxy when that proxy answers again (failback)."""
+    """Whether a consumer that is sent to its instance returns to its first proxy when that answers again."""
     dialect: Dialect = Dialect()
     """How these proxies differ from kafka-rest; to be set if `url` names proxies outside the plan."""
     proxies: list[Origin] = []

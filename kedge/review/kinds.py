@@ -101,6 +101,7 @@ MIRRORS: Final[Mapping[Kind, str]] = {
     "classic": r"kafka\.tools\.MirrorMaker\b|kafka-mirror-maker(?:\.sh)?\b",
     "mm2": r"org\.apache\.kafka\.connect\.mirror\.MirrorMaker\b|connect-mirror-maker(?:\.sh)?\b",
 }
+_APPLICATIONS_FILE: Final = r"^(?!.*(?:consumer|producer)).*(?<![a-z])streams"
 #: An application's own program with Kafka Streams on its class path, as Kafka's own programs have it too.
 _APPLICATION: Final = (
     r"^(?!.*\s(?:kafka|org\.apache|io\.confluent)\.\w)(?:\S*/)?java\s.*\bkafka-streams-\d[\w.-]{0,60}\.jar\b"
@@ -220,7 +221,8 @@ def _of_keys(text: str, name: str, path: Path) -> FileFindings:
         raise ReviewError(f"{name}: holds no key; name a file of KEY=VALUE lines, a unit or a compose file")
     kind = named if named and kind == "other" else kind
     # What an application's own file has more of may be anything.
-    if kind in (None, "other", "consumer", "producer") and not named and "streams" in path.name.lower():
+    open_kind = kind in (None, "other", "consumer", "producer") and not named
+    if open_kind and re.search(_APPLICATIONS_FILE, path.name.lower()):
         kind = "streams"
     if kind is None:
         raise ReviewError(

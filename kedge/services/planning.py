@@ -81,7 +81,8 @@ def make_plan(
     if inventory.reader is WITH_INVENTORY and (left := _without_wrong(inventory, plan.findings)) is not None:
         behind = make_plan(left, advice, archives=archives, deploying=deploying, services=services).findings
         said = [f.where for f in plan.findings]
-        more = tuple(f for f in behind if f.rule in _OF_KEYS and f not in plan.findings)
+        told = {(f.rule, f.message) for f in plan.findings}
+        more = tuple(f for f in behind if f.rule in _OF_KEYS and (f.rule, f.message) not in told)
         # What held a wrong value is another one without it.
         whole = [
             f

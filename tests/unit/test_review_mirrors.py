@@ -250,7 +250,7 @@ def test_a_heap_that_holds_the_buffers_of_all_tasks_needs_no_note(tmp_path: Path
         return [f.fix for f in one.findings if f.rule == "mirror.heap" and "all workers" in f.message]
 
     (fix,) = noted("1g")
-    assert fix == "raise the heap (-Xmx), or a smaller buffer.memory, where the target may stall"
+    assert fix == "raise the heap (-Xmx), or set a smaller buffer.memory, where the target may stall"
     assert noted("2g") == []
 
 

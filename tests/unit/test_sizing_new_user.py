@@ -391,7 +391,7 @@ def of_client(**settings: Any) -> Inventory:
         (mirrors(1, flow={"consumer_settings": {"fetch.max.bytes": "1M"}}), "error", "fetch.max.bytes is '1M'", "write it in bytes, without a unit"),
         (of_topics({"partitions": 1, "settings": {"retention.ms": "7d"}}), "error", "retention.ms is '7d'", "write it in milliseconds, without a unit"),
         (of_client(producer_settings={"linger.ms": "5ms"}), "error", "linger.ms is '5ms'", "write it in milliseconds, without a unit"),
-        (rest(1, common={"host_tuning_settings": {"net.core.somaxcon": 1}}), "warning", "Linux has no net.core.somaxcon", "did you mean net.core.somaxconn?"),
+        (rest(1, common={"host_tuning_settings": {"net.core.somaxcon": 1}}), "warning", "no list of Linux's settings has net.core.somaxcon", "did you mean net.core.somaxconn?"),
     ],
 )  # fmt: skip
 def test_own_values_that_nothing_could_take_are_found(

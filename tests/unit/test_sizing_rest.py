@@ -202,13 +202,17 @@ def test_the_address_stands_under_the_key_that_the_version_is_best_served_with(
     assert not planned(inventory, other)
 
 
+DRAINING = {"url": "http://f5:8080", "sticky": True, "drain": ["out", "{port}"], "undrain": ["in", "{port}"]}
+TLS_PAIR = {"certificate": "/srv/a.pem", "key": "/srv/a.key"}
+
+
 @pytest.mark.parametrize(
     ("balancers", "more", "address"),
     [
         (("lb1",), {}, "http://lb1:8080"),
         (("lb1",), {"consumers_via": "instance"}, "http://rest1:8082"),
         (("lb1", "lb2"), {"common": {"rest_balancer_address": "192.0.2.9"}}, "http://192.0.2.9:8080"),
-        ((), {"balancer": {"url": "https://f5:443", "sticky": True}}, "https://f5:443"),
+        ((), {"balancer": DRAINING}, "http://f5:8080"),
         ((), {}, "http://rest1:8082"),
     ],
 )
@@ -227,7 +231,10 @@ def test_consumers_go_through_a_balancer_that_keeps_them_unless_told_otherwise(
     "more",
     [
         {"groups": {"rest_balancer": ("lb1", "lb2")}},
-        {"balancer": {"url": "https://f5:443", "sticky": False}},
+        {"balancer": {"url": "http://f5:8080", "sticky": True}},
+        {"balancer": {**DRAINING, "sticky": False}},
+        {"balancer": {**DRAINING, "url": "https://f5:443"}},
+        {"groups": {"rest_balancer": ("lb1",)}, "common": {"rest_balancer_tls": TLS_PAIR}},
     ],
 )
 def test_consumers_stay_with_their_instance_where_a_balancer_could_lose_them_and_the_plan_says_so(
@@ -235,9 +242,28 @@ def test_consumers_stay_with_their_instance_where_a_balancer_could_lose_them_and
 ) -> None:
     inventory = rest(2, **more)
     assert planned(inventory, "advertised.listeners") == "http://rest1:8082"
-    note = of_rule(make_plan(inventory), "rest.consumers_via", "note")[0]
-    assert "auto commit" in note.message
+    found = of_rule(make_plan(inventory), "rest.consumers_via", "warning")[0]
+    assert "auto commit" in found.message
     assert of_rule(make_plan(rest(2, consumers_via="instance", **more)), "rest.consumers_via") == []
+
+
+def test_a_url_of_an_own_setting_needs_no_warning() -> None:
+    own = {"advertised.listeners": "http://vip:8080"}
+    plan = make_plan(rest(2, groups={"rest_balancer": ("lb1", "lb2")}, settings=own))
+    assert of_rule(plan, "rest.consumers_via") == []
+
+
+def test_a_balancer_of_another_scheme_is_told_to_nobody() -> None:
+    tls = {"common": {"rest_balancer_tls": TLS_PAIR}, "groups": {"rest_balancer": ("lb1",)}}
+    (error,) = of_rule(make_plan(rest(1, consumers_via="balancer", **tls)), "rest.consumers_via", "error")
+    assert "https://lb1:8080" in error.message
+
+
+def test_addresses_that_differ_do_not_move() -> None:
+    inventory = rest(1, groups={"rest_balancer": ("lb1", "lb2")})
+    for host, address in (("lb1", "192.0.2.1"), ("lb2", "192.0.2.2")):
+        inventory.hosts[host]["rest_balancer_address"] = address  # type: ignore[index]
+    assert planned(inventory, "advertised.listeners") == "http://rest1:8082"
 
 
 def test_consumers_go_through_the_balancer_where_that_is_wanted() -> None:

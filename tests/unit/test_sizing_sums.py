@@ -53,7 +53,7 @@ def test_a_buffer_grows_to_hold_a_request_and_no_further_than_half_of_the_heap()
 
 
 @pytest.mark.parametrize("advice", ["measured", "documented"])
-def test_a_request_that_the_buffer_does_not_hold_is_of_bridgeand_its_fix_helps(advice: str) -> None:
+def test_a_request_that_the_buffer_does_not_hold_is_found_and_its_fix_helps(advice: str) -> None:
     own = {"producer.buffer.memory": 1_000_000}
     workload = {"record_bytes": 100_000, "records_per_request": 100}
     common = {"advice": advice}
@@ -134,7 +134,7 @@ def test_produced_records_take_cores_by_requests_records_and_bytes() -> None:
     load = found("rest.load", 2, **large)
     assert (
         "ask for 3 processes of 2 cores: 80000 / 100 requests/s x 400 µs + 80000 records/s x 5.4 µs + "
-        "200000000 bytes/s x 6.4 ns are 2.0 cores (Real proxy measurements, What producing takes), 2 times as "
+        "200000000 bytes/s x 6.4 ns are 2.03 cores (Real proxy measurements, What producing takes), 2 times as "
         "many just after a start (REST proxy measurements, Conditions); 2 cores have room for 1"
         in load.message
     )
@@ -147,7 +147,7 @@ def test_produced_records_take_cores_by_requests_records_and_bytes() -> None:
     assert "send more records in a request" in single.fix
     readers = {"consumers": 10, "delivery_latency_ms": 50}
     both = found("rest.cores.readers", 4, **large, **readers)
-    assert "200000000 bytes/s x 6.4 ns are 2.0 cores" in both.message
+    assert "200000000 bytes/s x 6.4 ns are 2.03 cores" in both.message
     assert ": 4.3 cores, and host_cores is 4" in both.message
     assert "spread the load over 2 times as many hosts, or let them wait longer" in both.fix
     # What is produced exceeds the cores alone.
@@ -155,7 +155,7 @@ def test_produced_records_take_cores_by_requests_records_and_bytes() -> None:
     assert of_rule(make_plan(rest(workload=small | readers, cores=4)), "rest.cores.readers") == []
     bridge = {"distribution": "strimzi", "version": "0.33.1"}
     (of_bridge,) = of_rule(make_plan(rest(workload=small, cores=2, **bridge)), "rest.load", "warning")
-    assert "1060 µs + 80000 records/s x 17 µs + 8000000 bytes/s x 15 ns are 2.3 cores" in of_bridge.message
+    assert "1060 µs + 80000 records/s x 17 µs + 8000000 bytes/s x 15 ns are 2.33 cores" in of_bridge.message
 
 
 def test_one_bootstrap_server_of_several_brokers_is_a_note() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from kedge.plan.hosts import Inventory
-from kedge.plan.plan import PlannedInstance
 from kedge.plan.service import PlannedInstances
 from kedge.plan.settings import MBIT, Sheet
 from kedge.plan.variables import role_variables
@@ -15,17 +15,19 @@ from kedge.services.rest.traffic import BASE64, bytes_per_s, read_per_s
 from kedge.services.rest.variables import KafkaRest
 
 
-def check_link(sheet: Sheet, inventory: Inventory, host: str, rest: PlannedInstances) -> None:
+def check_link(
+    sheet: Sheet, inventory: Inventory, host: str, rest: PlannedInstances, addresses: Collection[str]
+) -> None:
     """Find requests and answers of all proxies that the link of a balancer does not sustain.
 
     Each byte comes in and goes out. Readers pass through it where ``rest``, the planned instances, send
-    them there; else they follow the URL of their instance.
+    them to one of the planned balancers' ``addresses``; else they follow the URL of their instance.
     """
     facts = host_facts(host, inventory.hosts[host])
     if isinstance(facts, list) or facts.link_mbit_per_s is None:
         return
     link = facts.link_mbit_per_s
-    certain, assumed = _passing(inventory, rest)
+    certain, assumed = _passing(inventory, rest, addresses)
     most = (certain + assumed) * BASE64
     if most <= link * MBIT:
         return
@@ -41,7 +43,7 @@ def check_link(sheet: Sheet, inventory: Inventory, host: str, rest: PlannedInsta
     )
 
 
-def _passing(inventory: Inventory, rest: PlannedInstances) -> tuple[float, float]:
+def _passing(inventory: Inventory, rest: PlannedInstances, addresses: Collection[str]) -> tuple[float, float]:
     """Return the bytes a second of records through the balancer, as the inventory says and as assumed."""
     hosts = inventory.group(REST)
     # What one host sustains while another is away.
@@ -53,15 +55,11 @@ def _passing(inventory: Inventory, rest: PlannedInstances) -> tuple[float, float
             continue
         workload = variables.workload
         certain += share * bytes_per_s(workload)
-        if variables.consumers_via == "balancer" or _by_balancer(rest.get(host, {}).get(REST, ())):
+        told = {i.value("advertised.listeners").partition("://")[2] for i in rest.get(host, {}).get(REST, ())}
+        # Strimzi's bridge has no such key: its consumers come back to the name that they asked for.
+        if told & {*addresses} or (told <= {""} and variables.consumers_via == "balancer"):
             read = share * read_per_s(workload)
             certain, assumed = (
                 (certain + read, assumed) if workload.reader_records_per_s else (certain, assumed + read)
             )
     return certain, assumed
-
-
-def _by_balancer(instances: tuple[PlannedInstance, ...]) -> bool:
-    """Return whether the instances of a host send their consumers elsewhere than to themselves."""
-    told = (i.value("advertised.listeners", "") for i in instances)
-    return any(url and url.rpartition(":")[2] != str(i.port) for url, i in zip(told, instances, strict=True))

@@ -78,6 +78,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         return Part(findings=tuple(findings))
     if hosts:
         findings += [*_unlike(inventory), *_of_other_clusters(inventory)]
+    addresses = {_told(inventory, host) for host in hosts}
     for host in hosts:
         variables = role_variables(RestBalancer, SERVICE, host, inventory.hosts[host])
         if isinstance(variables, list):
@@ -94,7 +95,7 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         software = {"login": client_login(sheet, variables.users, users)}
         _servers(sheet, servers)
         put_limits(sheet, _connections(inventory), variables.port)
-        check_link(sheet, inventory, host, rest.services)
+        check_link(sheet, inventory, host, rest.services, addresses)
         findings += sheet.findings
         services[host] = {SERVICE: (PlannedInstance("haproxy", sheet.by_file(), variables.port, software),)}
     if len(hosts) == 1 and len(servers) > 1:
@@ -110,6 +111,13 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
             )
         )
     return Part(services=services, findings=tuple(findings))
+
+
+def _told(inventory: Inventory, host: str) -> str:
+    """Return the address that clients use of a balancer."""
+    variables = inventory.hosts[host]
+    address = variables.get(f"{SERVICE}_address") or inventory.address(host)
+    return f"{in_url(str(address))}:{variables.get(f'{SERVICE}_port', 8080)}"
 
 
 def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:

@@ -137,9 +137,9 @@ def take_own(sheet: Sheet, host: str) -> list[Finding]:
         elif key in _DROPPED:
             sheet.warning("host.dropped", f"{key}: {_DROPPED[key]}", f"take {key} out", key)
         elif near := _meant(key):
-            sheet.warning("host.own", f"Linux has no {key}", f"did you mean {near}?", key)
+            sheet.warning("host.own", f"no list of Linux's settings has {key}", f"did you mean {near}?", key)
         elif _FAMILY.fullmatch(key) and key not in every_key("linux"):
-            what = f"Linux 6.18 has no {key}, and neither the documentation of 6.1 nor its manual names it"
+            what = f"neither a kernel of 6.18, nor the documentation of 6.1, nor the manual has {key}"
             sheet.warning(
                 "host.own", what, f"take {key} out, unless the host's sysctl {key} has a value", key
             )

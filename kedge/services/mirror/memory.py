@@ -72,7 +72,7 @@ def check_held(sheet: Sheet, flow: Flow, heap: int, buffers: int, fetched: int, 
     """
     told = sheet.reader.known(f"{flow.variable}.largest_topic_partitions")
     held = buffers + (fetched if told else 0)
-    if held < heap:
+    if held < heap or any(f.rule == "mirror.heap" and f.severity == "error" for f in sheet.findings):
         return
     several = "" if flow.classic else " over all workers"
     report = sheet.warning if flow.classic or sheet.reader is WITH_INVENTORY else sheet.note
@@ -82,7 +82,7 @@ def check_held(sheet: Sheet, flow: Flow, heap: int, buffers: int, fetched: int, 
         f"{f' and {fetched} fetched' * told}, and {'its heap' if flow.classic else 'the heap of one'} is "
         f"{heap} MiB",
         sheet.either("set a larger heap_mib", "raise the heap (-Xmx)")
-        + ", or a smaller buffer.memory, where the target may stall",
+        + ", or set a smaller buffer.memory, where the target may stall",
         variable=f"{flow.variable}.heap_mib",
     )
 

@@ -49,7 +49,10 @@ def mirror_maker_2(flow: Flow) -> SettingsAndFindings:
         )
     file = f"{flow.folder}/mm2.properties"
     _connect(sheet, flow, file)
+    # Kafka starts no more tasks than there are partitions.
     tasks = max(1, int_or_zero(value_of(sheet, "tasks.max")))
+    if sheet.reader.known(f"{flow.variable}.largest_topic_partitions"):
+        tasks = min(tasks, max(1, flow.limits.source_partitions))
     buffer = plan_producer(sheet, flow, file, f"{flow.flow.target}.producer.", tasks)
     prefix = f"{flow.flow.source}.consumer."
     put_consumer_profile(sheet, flow, file, prefix)

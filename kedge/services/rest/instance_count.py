@@ -100,7 +100,7 @@ def _from_cores(sheet: Sheet, facts: HostFacts, advice: Advice, load: int, *, de
 
 def produced_per_s(cost: Cost, workload: RestWorkload) -> int:
     """Return the records a second that a process carries on two cores, just started."""
-    return int(_CORES_MEASURED / _COLD * 1e6 / cost.of_record_us(workload))
+    return max(1, int(_CORES_MEASURED / _COLD * 1e6 / cost.of_record_us(workload)))
 
 
 def processes_with_cores(facts: HostFacts) -> int:

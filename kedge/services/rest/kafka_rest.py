@@ -250,7 +250,6 @@ def _advertised(sheet: Sheet, file: str, process: RestProcess, build: Build) -> 
         "addressable by itself"
     )
     name = Choice(process.address, follow, f"{GUIDE}, host.name", "derived")
-    direct = sheet.advice == "documented" or not (build.advertises and process.balancer_url)
     if variables.consumers_via == "balancer":
         because = (
             "kafka_rest_consumers_via is balancer: consumers reach their process through it, by the "
@@ -258,24 +257,24 @@ def _advertised(sheet: Sheet, file: str, process: RestProcess, build: Build) -> 
         )
         _advertised_balancer(sheet, file, process, build, because)
         return
-    if variables.consumers_via is None and not direct:
-        if process.balancer_keeps:
+    if variables.consumers_via is None and build.advertises and sheet.advice != "documented":
+        url = process.balancer_url
+        if url and process.balancer_keeps and _speaks_as(process, url):
             because = (
-                "consumers reach their process through the balancer, by the owning instance that it keeps: a "
-                "drain sees their requests; a read directly at an instance that stops gets an empty 200, and "
-                "with auto commit its records are lost"
+                "consumers reach their process through the balancer, by the owning instance that it keeps, "
+                "and a drain sees their requests: a read directly at an instance that stops may get an empty "
+                "200, and with auto commit its records can be lost"
             )
             _advertised_balancer(sheet, file, process, build, because)
             return
-        sheet.note(
-            "rest.consumers_via",
-            "consumers read directly at their instance, so that a restart can lose records of clients with "
-            f"auto commit: {process.balancer_url} does not keep them to their instance, or leads to one of "
-            "several balancers",
-            "set rest_balancer_address to an address that moves between the balancers, make your own sticky, "
-            "or write kafka_rest_consumers_via: instance",
-            variable="kafka_rest_consumers_via",
-        )
+        if url and not {"advertised.listeners", "host.name"} & variables.settings.keys():
+            sheet.warning(
+                "rest.consumers_via",
+                "consumers read directly at their instance, so that a restart can lose records of clients "
+                f"with auto commit: {_why_direct(process, url)}",
+                "mend that, or write kafka_rest_consumers_via: instance",
+                variable="kafka_rest_consumers_via",
+            )
     if not build.deprecates_host_name or sheet.advice == "documented":
         sheet.put(file, "host.name", "rest.identity", name)
     else:
@@ -287,6 +286,19 @@ def _advertised(sheet: Sheet, file: str, process: RestProcess, build: Build) -> 
             "set advice: documented for host.name",
             "advertised.listeners",
         )
+
+
+def _speaks_as(process: RestProcess, url: str) -> bool:
+    """Return whether kafka-rest tells a URL: it passes over one of another scheme (UrlFactoryImpl)."""
+    return url.partition(":")[0] == process.scheme
+
+
+def _why_direct(process: RestProcess, url: str) -> str:
+    if not _speaks_as(process, url):
+        return f"kafka-rest tells them no URL of another scheme than its own, and the balancer's is {url}"
+    if process.variables.balancer:
+        return f"{url} does not keep them to their instance (sticky), or has no drain (kafka_rest_balancer)"
+    return f"{url} is one of several balancers, and they share no rest_balancer_address"
 
 
 def _advertised_balancer(sheet: Sheet, file: str, process: RestProcess, build: Build, because: str) -> None:
@@ -305,6 +317,13 @@ def _advertised_balancer(sheet: Sheet, file: str, process: RestProcess, build: B
             "kafka_rest_consumers_via is balancer, and the inventory has neither a group rest_balancer nor "
             "kafka_rest_balancer",
             "write instance, or name the balancer",
+            variable="kafka_rest_consumers_via",
+        )
+    elif not _speaks_as(process, url):
+        sheet.error(
+            "rest.consumers_via",
+            f"kafka_rest_consumers_via is balancer, and {_why_direct(process, url)}",
+            "have both speak TLS (kafka_rest_tls, rest_balancer_tls), or neither; or write instance",
             variable="kafka_rest_consumers_via",
         )
     else:

@@ -34,7 +34,7 @@ from kedge.services.rest.instance_count import check_cores, instance_count
 from kedge.services.rest.keys import rest_takes
 from kedge.services.rest.measured_capacity import rest_headroom
 from kedge.services.rest.traffic import check_link
-from kedge.services.rest.variables import KafkaRest, ready_topic
+from kedge.services.rest.variables import KafkaRest, OtherBalancer, ready_topic
 from kedge.services.topics.variables import largest_message, topic_names
 
 
@@ -81,7 +81,7 @@ def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Par
                 instances=count,
                 servers=servers[variables.cluster],
                 balancer_url=variables.balancer.url if variables.balancer else balancer,
-                balancer_keeps=variables.balancer.sticky if variables.balancer else keeps,
+                balancer_keeps=_keeps(variables.balancer) if variables.balancer else keeps,
                 stall_s=stall,
                 coordinator=coordinator(inventory, known[variables.cluster]),
                 variables=variables,
@@ -355,9 +355,14 @@ def _balancing(
 
 
 def _balancer_stays(inventory: Inventory) -> bool:
-    """Return whether the planned balancer is the only one, or its URL moves to another one."""
-    hosts = inventory.group("rest_balancer")
-    return len(hosts) == 1 or bool(hosts and inventory.hosts[hosts[0]].get("rest_balancer_address"))
+    """Return whether the planned balancer is the only one, or its address moves between all of them."""
+    told = {inventory.hosts[host].get("rest_balancer_address") for host in inventory.group("rest_balancer")}
+    return len(told) == 1 and (None not in told or len(inventory.group("rest_balancer")) == 1)
+
+
+def _keeps(balancer: OtherBalancer) -> bool:
+    """Return whether a balancer keeps consumers to their instance, and drains that before it stops."""
+    return balancer.sticky and bool(balancer.drain)
 
 
 def _balancer_url(inventory: Inventory) -> str | None:

@@ -42,7 +42,7 @@ class Cost:
         return (
             f"{rate} / {workload.records_per_request} requests/s x {self.request_us:g} µs + {rate} records/s "
             f"x {self.record_us:g} µs + {bytes_per_s(workload)} bytes/s x {self.byte_ns:g} ns are "
-            f"{self.cores(workload):.1f} cores ({REAL}, What producing takes)"
+            f"{self.cores(workload):.2f} cores ({REAL}, What producing takes)"
         )
 
 
