@@ -53,6 +53,11 @@ def audit(
     Raises:
         EvidenceError: when the evidence cannot be read; then there is no verdict.
     """
+    with session.keeping_nothing(spark):
+        return _audit(spark, uri, levels, say)
+
+
+def _audit(spark: SparkSession, uri: str, levels: Levels, say: Callable[[str], None]) -> Audit:
     clock = _Clock()
     spark.sparkContext.setJobGroup("evidence", f"{uri}: evidence")
     try:
@@ -77,7 +82,6 @@ def audit(
             definition = inspect.getdoc(CHECKS[name]) or ""
             results.append(replace(result, because=because, definition=definition))
         restarts = read_restarts(evidence.rows("actions"), evidence.run)
-        evidence.shared.forget()
     except (PySparkException, Py4JJavaError) as error:
         if not damaged(error):
             raise

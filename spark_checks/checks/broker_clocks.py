@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
-from spark_checks.engine.facts import appended, ledger_by
+from spark_checks.engine.facts import ledger_by, records_by
 from spark_checks.engine.readers import Evidence
 
 #: A shift smaller than this is noise of the machines, and no reading of a figure depends on it.
@@ -27,33 +27,30 @@ def shifted(evidence: Evidence) -> list[dict[str, Any]]:
     if not evidence.has("records"):
         return []
     keys = ["topic", "partition", "intended_s", "records", "who"]
-    acked = ledger_by(evidence, "topic", "partition", "outcome", "intended_s")
-    bounds = acked.filter(pc.field("outcome") == "acked").select([*keys, "sent_us", "acked_us"])
-    rows = bounds.join(appended(evidence), keys, join_type="inner")
-    at, sent, acks = (_mean(rows, name) for name in ("at", "sent_us", "acked_us"))
-    places = pa.table({
-        "topic": rows["topic"],
-        "partition": rows["partition"],
-        "ahead": pc.subtract(at, acks),
-        "behind": pc.subtract(pc.subtract(sent, at), _MILLISECOND_US),
-    }).group_by(keys[:2]).aggregate([("ahead", "max"), ("behind", "max")])  # fmt: skip
+    acked = ledger_by(evidence, "topic", "partition", "outcome", "intended_s").where("outcome = 'acked'")
+    stamped = records_by(evidence, "topic", "partition", "intended_s", "timed").where("timed")
+    at = stamped.withColumnRenamed("rows", "records").select(*keys, "appended_us")
+    rows = acked.select(*keys, "sent_us", "acked_us").join(at, keys, "inner")
+    appended, sent, acks = (_mean(name) for name in ("appended_us", "sent_us", "acked_us"))
+    places = rows.groupBy("topic", "partition").agg(
+        F.max(appended - acks).alias("ahead"), F.max(sent - appended - _MILLISECOND_US).alias("behind")
+    )
     limit = max(_TOLERATED_US, 2 * run.clock_error_us)
+    # A row a partition at most.
     found = [
         {
             "topic": row["topic"],
             "partition": row["partition"],
-            "shift_at_least_ms": round(max(row["ahead_max"], row["behind_max"]) / 1000, 1)
-            * (1 if row["ahead_max"] > row["behind_max"] else -1),
+            "shift_at_least_ms": round(max(row["ahead"], row["behind"]) / 1000, 1)
+            * (1 if row["ahead"] > row["behind"] else -1),
         }
-        for row in places.to_pylist()
-        if max(row["ahead_max"], row["behind_max"]) > limit
+        for row in places.where(F.greatest("ahead", "behind") > limit).collect()
     ]
     return sorted(found, key=lambda one: (-abs(one["shift_at_least_ms"]), one["topic"], one["partition"]))
 
 
-def _mean(rows: pa.Table, name: str) -> Any:
-    """Return sums by the records that they are of; a sum of null is of records that were never sent."""
+def _mean(name: str) -> Column:
+    """Return a sum by the records that it is of; a sum of null is of records that were never sent."""
     # Sums of days at a high rate, and of a clock that is years ahead, go beyond the whole numbers of a float:
     # what a mean then loses is less than a microsecond.
-    sums, records = (rows[column].cast(pa.float64(), safe=False) for column in (name, "records"))
-    return pc.divide(sums, records)
+    return F.col(name).cast("double") / F.col("records")

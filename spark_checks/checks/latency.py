@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import accumulate
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels, given
@@ -36,13 +35,8 @@ _STAGES: Final = ("ack", "append", "delivery")
 Stage = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Counts:
-    """How many records took how long, in order: microseconds rounded up, records, the most (exact)."""
-
-    us: Any
-    records: Any
-    most: Any
+#: How many records took how long, in order: us (rounded up), records, longest (us, exact).
+Counts = list[Row]
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -158,68 +152,58 @@ def latencies(evidence: Evidence) -> dict[Stage, Counts]:
 
     Records and deliveries carry their intended time, so nothing is joined.
     """
-    found: dict[Stage, Counts] = {}
-    acks = ack_latencies(evidence)
-    for via in sorted(acks["via"].unique().to_pylist()):
-        for stage, wanted in (("ack", True), ("none", False)):
-            mine = acks.filter((pc.field("via") == via) & (pc.field("acked") == wanted))
-            if mine.num_rows:
-                found[via, stage] = _counts(mine)
+    stage = F.when(F.col("acked"), F.lit("ack")).otherwise(F.lit("none"))
+    counted = ack_latencies(evidence).withColumn("stage", stage).drop("acked")
     onward = {"append": append_latencies(evidence) if evidence.has("records") else None}
     if evidence.has("deliveries") and evidence.run.groups:
-        onward["delivery"] = first_delivery_latencies(evidence).toArrow()
-    for stage, table in onward.items():
-        for via in {about.via for about in evidence.run.producers.values()}:
-            mine = [number for number, about in evidence.run.producers.items() if about.via == via]
-            some = table.filter(pc.field("producer").isin(mine)) if table is not None else None
-            if some is not None and some.num_rows:
-                found[via, stage] = _counts(some)
+        onward["delivery"] = first_delivery_latencies(evidence)
+    for name, frame in onward.items():
+        if frame is not None:
+            counted = counted.unionByName(frame.withColumn("stage", F.lit(name)))
+    found: dict[Stage, Counts] = {}
+    # Values of three digits, some thousands.
+    for row in sorted(counted.collect(), key=lambda row: row["us"]):
+        found.setdefault((row["via"], row["stage"]), []).append(row)
     return found
 
 
-def _counts(table: pa.Table) -> Counts:
-    whole = table.group_by("us").aggregate([("records", "sum"), ("most", "max")]).sort_by("us")
-    return Counts(*(whole[name].to_numpy() for name in ("us", "records_sum", "most_max")))
-
-
 def first_delivery_latencies(evidence: Evidence) -> DataFrame:
-    """Return the latencies of first deliveries by producer: what came again counts once.
+    """Return the latencies of first deliveries by interface: what came again counts once.
 
     Something came again only in blocks that differ from the records: their deliveries are shuffled by
     position, the others are counted as they are.
     """
     run, blocks = evidence.run, differing_blocks(evidence)
     received = to_groups(evidence.need("deliveries"), run).where(F.col("intended_us").isNotNull())
-    if not blocks:
+    if not blocks.count:
         return delivery_latencies(received, run)
     columns = ("producer", "intended_us", "received_us")
-    keys = ["group", "topic", "partition"]
     first = (
-        in_blocks(received, blocks, keys, "offset")
-        .groupBy(*keys, "offset", "producer", "intended_us")
+        in_blocks(received, blocks, "offset")
+        .groupBy(*blocks.keys, "offset", "producer", "intended_us")
         .agg(F.min("received_us").alias("received_us"))
         .select(*columns)
     )
-    others = in_blocks(received, blocks, keys, "offset", inside=False).select(*columns)
+    others = in_blocks(received, blocks, "offset", inside=False).select(*columns)
     return delivery_latencies(others.unionByName(first), run)
 
 
 def percentiles_of(found: Counts) -> dict[str, Any]:
     """Return percentiles (nearest rank): records, negative, at {percentile: us}."""
-    upto = np.cumsum(found.records)
-    whole = int(upto[-1])
+    upto = [*accumulate(row["records"] for row in found)]
+    whole = upto[-1]
     at: dict[float, int] = {}
     for point in _ALL:
-        place = int(np.searchsorted(upto, rank(whole, point)))
-        us = int(found.us[place])
-        at[point] = min(us, int(found.most[place])) if upto[place] == whole else us
-    at[100.0] = int(found.most.max())
-    return {"records": whole, "negative": int(found.records[found.us < 0].sum()), "at": at}
+        place = bisect_left(upto, rank(whole, point))
+        us = found[place]["us"]
+        at[point] = min(us, found[place]["longest"]) if upto[place] == whole else us
+    at[100.0] = max(row["longest"] for row in found)
+    return {"records": whole, "negative": sum(row["records"] for row in found if row["us"] < 0), "at": at}
 
 
 def by_second(evidence: Evidence) -> dict[str, list[list[float]]]:
     """Return [second, p50 ms, p99 ms] of the ack by interface, for the timeline."""
     found: dict[str, list[list[float]]] = {}
-    for row in ack_by_second(evidence).to_pylist():
+    for row in ack_by_second(evidence).collect():
         found.setdefault(row["via"], []).append([row["second"], row["p50_us"] / 1000, row["p99_us"] / 1000])
     return found

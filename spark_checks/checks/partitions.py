@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels, given
 from kedge.evidence.run import Run, TopicRange
 from spark_checks.engine.anomalies import examples
-from spark_checks.engine.facts import delivered_grains, ledger_by
-from spark_checks.engine.percentiles import rank
+from spark_checks.engine.facts import deliveries_by, ledger_by
 from spark_checks.engine.readers import Evidence
-from spark_checks.engine.time_bins import BIN_US, grain_us
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged, more_partitions
 
 #: The rate that a partition is said to carry: met or passed in one of twenty seconds.
@@ -38,7 +35,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     """
     run = evidence.run
     slo: dict[str, Any] = given(levels.partitions)
-    produced = _produced(evidence)
+    acked = ledger_by(evidence, "topic", "partition", "outcome", "acked_s").where("outcome = 'acked'")
+    produced = {
+        (row["topic"], row["partition"]): row
+        for row in _sustained(acked, "acked_s", "records", run, "topic", "partition").collect()
+    }
     consumed = _consumed(evidence)
     problems: list[str] = []
     doubts: list[str] = []
@@ -48,16 +49,18 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     needs: list[Figure] = []
     skews: list[Figure] = []
     for topic in run.source_topics():
-        mine = {p: produced.get((topic.topic, p), {}) for p in range(topic.partitions)}
-        records = {p: sum(n for n, _ in seconds.values()) for p, seconds in mine.items()}
+        mine = [row for p in range(topic.partitions) if (row := produced.get((topic.topic, p)))]
+        records = dict.fromkeys(range(topic.partitions), 0) | {
+            row["partition"]: row["records"] for row in mine
+        }
         whole = sum(records.values())
         if not whole:
             doubts.append(f"{topic.topic}: no record was acknowledged in the steady window")
             continue
-        size = sum(b for seconds in mine.values() for _, b in seconds.values()) / whole
-        best = max(_sustained([n for n, _ in seconds.values()]) for seconds in mine.values())
+        size = sum(row["bytes"] for row in mine) / whole
+        best = max(float(row["sustained"]) for row in mine)
         read = [
-            max(_sustained(list(consumed.get((group, topic.topic, p), {}).values())) for p in mine)
+            consumed.get((group, topic.topic), 0.0)
             for group, about in run.groups.items()
             if topic.topic in about.topics
         ]
@@ -116,37 +119,35 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     )
 
 
-def _produced(evidence: Evidence) -> dict[tuple[str, int], dict[int, tuple[int, int]]]:
-    """Return (records, bytes) by (topic, partition) and second; rows grow with seconds and partitions."""
-    last = int(evidence.run.measured_s)
-    inside = (pc.field("acked_s") >= 0) & (pc.field("acked_s") < last) & (pc.field("outcome") == "acked")
-    rows = ledger_by(evidence, "topic", "partition", "outcome", "acked_s").filter(inside)
-    found: dict[tuple[str, int], dict[int, tuple[int, int]]] = defaultdict(dict)
-    for row in rows.select(["topic", "partition", "acked_s", "records", "bytes"]).to_pylist():
-        found[row["topic"], row["partition"]][row["acked_s"]] = (row["records"], row["bytes"])
-    return found
-
-
-def _consumed(evidence: Evidence) -> dict[tuple[str, str, int], dict[int, int]]:
-    """Return records by (group, topic, partition) and second of the delivery."""
-    grains = delivered_grains(evidence)
-    if grains is None:
+def _consumed(evidence: Evidence) -> dict[tuple[str, str], float]:
+    """Return what the best partition of a topic gave a group, records/s."""
+    if not evidence.has("deliveries") or not evidence.run.groups:
         return {}
-    run = evidence.run
-    at = pc.subtract(pc.multiply(grains["grain"], grain_us(run)), run.measured_from_us)
-    second = pc.floor(pc.divide(at.cast(pa.float64()), float(BIN_US))).cast(pa.int64())
-    inside = (pc.field("second") >= 0) & (pc.field("second") < int(run.measured_s))
-    places = grains.append_column("second", second).filter(inside)
-    found: dict[tuple[str, str, int], dict[int, int]] = defaultdict(dict)
-    by_second = places.group_by(["group", "topic", "partition", "second"]).aggregate([("records", "sum")])
-    for row in by_second.to_pylist():
-        found[row["group"], row["topic"], row["partition"]][row["second"]] = row["records_sum"]
-    return found
+    keys = ("group", "topic", "partition")
+    seconds = deliveries_by(evidence, *keys, "received_s")
+    best = _sustained(seconds.withColumn("bytes", F.lit(0)), "received_s", "rows", evidence.run, *keys)
+    rows = best.groupBy("group", "topic").agg(F.max("sustained").alias("sustained")).collect()
+    return {(row["group"], row["topic"]): float(row["sustained"]) for row in rows}
 
 
-def _sustained(counts: list[int]) -> float:
-    ordered = sorted(counts) or [0]
-    return float(ordered[rank(len(ordered), _PERCENTILE) - 1])
+def _sustained(seconds: DataFrame, second: str, records: str, run: Run, *keys: str) -> DataFrame:
+    """Return what came in the steady window: keys, records, bytes, sustained (records/s).
+
+    Args:
+        seconds: keys, second, records and bytes of each.
+        second, records: the names of these columns.
+        run: run.json.
+        keys: whose seconds these are.
+    """
+    inside = seconds.where(f"{second} >= 0 and {second} < {int(run.measured_s)}")
+    counts = F.collect_list(records)
+    # A percentile of the seconds in which anything came.
+    place = F.greatest(F.lit(1), F.ceil(F.size(counts) * F.lit(_PERCENTILE) / 100)).cast("int")
+    return inside.groupBy(*keys).agg(
+        F.sum(records).alias("records"),
+        F.sum("bytes").alias("bytes"),
+        F.element_at(F.sort_array(counts), place).alias("sustained"),
+    )
 
 
 def _target(run: Run, levels: Levels, topic: str) -> float:

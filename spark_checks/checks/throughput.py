@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels, given
 from spark_checks.engine.anomalies import examples
@@ -29,14 +29,10 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     """
     run = evidence.run
     seconds = int(run.measured_s)
-    acked = ledger_by(evidence, "via", "instance", "outcome", "acked_s").filter(
-        pc.field("outcome") == "acked"
-    )
-    rows = acked.select(["via", "instance", "acked_s", "records", "bytes"]).to_pylist()
-    counted = ledger_by(evidence, "via", "intended_s")
-    window = counted.filter((pc.field("intended_s") >= 0) & (pc.field("intended_s") < seconds))
-    sums = window.group_by("via").aggregate([("records", "sum")]).to_pylist()
-    offered = {row["via"]: row["records_sum"] for row in sums}
+    acked = ledger_by(evidence, "via", "instance", "outcome", "acked_s").where("outcome = 'acked'")
+    rows = acked.select("via", "instance", "acked_s", "records", "bytes").collect()
+    window = ledger_by(evidence, "via", "intended_s").where(f"intended_s >= 0 and intended_s < {seconds}")
+    offered: dict[str, int] = dict(window.groupBy("via").agg(F.sum("records")).collect())
     by_via: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     by_instance: dict[str, int] = defaultdict(int)
     volume: dict[str, int] = defaultdict(int)

@@ -38,8 +38,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     if assignments is None or delivered is None or missing:
         doubt = f"nothing is known of who owned what in {', '.join(missing) or 'any group'}"
         return Result(NAME, "unknown", doubt, slo=slo)
-    acked = acked_grains(evidence)
-    found = silent(owned(assignments, run), delivered.to_pandas(), acked.to_pandas(), blind_us(run))
+    delivered, acked = (grains.toArrow().to_pandas() for grains in (delivered, acked_grains(evidence)))
+    found = silent(owned(assignments, run), delivered, acked, blind_us(run))
     rows = [row for row in found if row["held_us"] >= LEAST_S * 1e6]
     rows.sort(key=lambda row: (-row["held_us"], row["group"], row["consumer"]))
     longest = rows[0]["held_us"] / 1e6 if rows else 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -11,8 +10,8 @@ from pyspark.sql import functions as F
 from kedge.evidence.errors import EvidenceError
 from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
-from spark_checks.engine.blocks import block, in_blocks
-from spark_checks.engine.facts import ledger_blocks, of_run
+from spark_checks.engine.blocks import block, in_blocks, kept
+from spark_checks.engine.facts import ledger_by, of_run
 from spark_checks.engine.files import shown
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
@@ -33,33 +32,38 @@ def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
     Raises:
         EvidenceError: when the ledger holds one record twice.
     """
-    ledger, blocks = evidence.need("ledger"), dict[int, list[dict[str, Any]]]()
-    for one in _by_block(evidence):
-        blocks.setdefault(one["producer"], []).append(one)
-        if one["records"] > one["last_seq"] - one["first_seq"] + 1:
-            _refuse_rows(ledger.where(block("seq") == one["block"]), one["producer"])
-    holes: list[tuple[int, int, int]] = []
-    torn: list[tuple[int, int]] = []
-    for who, end in claimed(evidence.run).items():
-        if sum(one["records"] for one in blocks.get(who, [])) >= end:
-            continue
-        upto = 0
-        for one in blocks.get(who, []):
-            holes.append((who, upto, one["first_seq"]))
-            if one["records"] <= one["last_seq"] - one["first_seq"]:
-                torn.append((who, one["block"]))
-            upto = one["last_seq"] + 1
-        holes.append((who, upto, end))
-    holes = [hole for hole in holes if hole[1] < hole[2]]
-    if not holes and not torn:
+    spark, by_block = evidence.session, _by_block(evidence)
+    crowded = F.col("records") > F.col("last_seq") - F.col("first_seq") + 1
+    written = spark.createDataFrame([*claimed(evidence.run).items()], "producer int, written long")
+    # A row a producer on each side.
+    held = by_block.groupBy("producer").agg(
+        F.sum("records").alias("records"), F.min(F.when(crowded, F.col("block"))).alias("crowded")
+    )
+    lacks = F.coalesce("records", F.lit(0)) < F.col("written")
+    odd = held.join(written, "producer", "full_outer").where(F.col("crowded").isNotNull() | lacks).persist()
+    twice = odd.where("crowded is not null").orderBy("producer").first()
+    if twice is not None:
+        _refuse_rows(evidence.need("ledger").where(block("seq") == twice["crowded"]), twice["producer"])
+    if odd.isEmpty():
         return {}
-    # Between blocks their first and last rows tell. Within, the rows of those that lack some are sorted, each
-    # block by itself.
+    # Between blocks their first and last rows tell, and the number of rows written, which ends a producer's.
+    ends = odd.select("producer", F.col("written").alias("first_seq"))
+    bounds = by_block.join(odd.select("producer"), "producer", "semi").unionByName(
+        ends, allowMissingColumns=True
+    )
+    ended = F.lag("last_seq").over(Window.partitionBy("producer").orderBy(F.asc_nulls_last("block")))
+    between = bounds.select(
+        "producer",
+        F.coalesce(ended + 1, F.lit(0).cast("long")).alias("seq"),
+        F.col("first_seq").alias("until"),
+    )
+    # Within, the rows of those that lack some are sorted, each block by itself.
+    torn = by_block.where(F.col("records") <= F.col("last_seq") - F.col("first_seq"))
+    some = kept(torn.join(odd, "producer", "semi").select("producer", "block"), ["producer"])
     before = F.lag("seq").over(Window.partitionBy("producer", block("seq")).orderBy("seq"))
-    inside = in_blocks(ledger, torn, ["producer"], "seq").select(
+    inside = in_blocks(evidence.need("ledger"), some, "seq").select(
         "producer", (before + 1).alias("seq"), F.col("seq").alias("until")
     )
-    between = ledger.sparkSession.createDataFrame(holes, inside.schema)
     found = (
         inside.unionByName(between)
         .where("seq < until")
@@ -74,16 +78,13 @@ def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
     return tally(found, ["producer", "seq"])
 
 
-def _by_block(evidence: Evidence) -> list[dict[str, Any]]:
-    """Return records, first_seq and last_seq of each (producer, block) of the ledger, in their order."""
-    wanted = [("records", "sum"), ("first_seq", "min"), ("last_seq", "max")]
-    found = ledger_blocks(evidence).group_by(["producer", "block"]).aggregate(wanted)
-    names = {f"{name}_{how}": name for name, how in wanted}
-    found = found.rename_columns([names.get(name, name) for name in found.column_names])
-    rows: list[dict[str, Any]] = found.sort_by(
-        [("producer", "ascending"), ("block", "ascending")]
-    ).to_pylist()
-    return rows
+def _by_block(evidence: Evidence) -> DataFrame:
+    """Return records, first_seq and last_seq of each (producer, block) of the ledger."""
+    return ledger_by(evidence, "producer", "block", "outcome").groupBy("producer", "block").agg(
+        F.sum("records").alias("records"),
+        F.min("first_seq").alias("first_seq"),
+        F.max("last_seq").alias("last_seq"),
+    )  # fmt: skip
 
 
 def refuse_twice(evidence: Evidence, rows: Anomaly | None, places: Anomaly | None) -> None:

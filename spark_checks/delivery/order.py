@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_checks.delivery.producer_to_topic import TopicHop
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import in_blocks
-from spark_checks.engine.facts import expired, intact, of_run, records_by
+from spark_checks.engine.facts import expired, intact, of_run
 from spark_checks.engine.ordered_runs import code_of, runs
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
@@ -36,28 +34,21 @@ def reordered(evidence: Evidence, to_topic: TopicHop) -> dict[str, Anomaly]:
     """
     records = intact(of_run(evidence.need("records"), evidence.run)).select(*KEYS, "seq", "offset")
     if to_topic.copies is not None:
-        records = records.join(F.broadcast(to_topic.copies), [*_PLACE], "anti")
+        # Broadcast by Spark itself, unless copies are many.
+        records = records.join(to_topic.copies, [*_PLACE], "anti")
     stretches = runs(records, KEYS, "offset", "seq", consecutive=False)
     # The sequence goes down from one stretch to the next; or stretches overlap, since offsets of a key lie in
     # several files, and its order is not known yet.
-    unsure = stretches.where("first_value <= before_value or first_order <= before_order").select("code")
-    named = unsure.distinct().join(F.broadcast(_keys(evidence)), "code")
-    suspects = [row.asDict() for row in named.collect()]
-    if not suspects:
+    suspects = stretches.where("first_value <= before_value or first_order <= before_order").select("code")
+    # By REST they may be as many as producers times partitions: they stay with Spark.
+    suspects = suspects.distinct().persist()
+    if suspects.isEmpty():
         return {}
     return tally(inverted(acknowledged(evidence, records, to_topic, suspects)), _PLACE)
 
 
-def _keys(evidence: Evidence) -> DataFrame:
-    """Return :data:`KEYS` of the records, and the code of each."""
-    known = records_by(evidence, *KEYS).filter(pc.field("producer").is_valid()).select(KEYS)
-    rows = [tuple(row[key] for key in KEYS) for row in known.to_pylist()]
-    schema = evidence.need("records").select(*KEYS).schema
-    return evidence.session.createDataFrame(rows, schema).withColumn("code", code_of(KEYS))
-
-
 def acknowledged(
-    evidence: Evidence, records: DataFrame, to_topic: TopicHop, suspects: Sequence[Mapping[str, Any]]
+    evidence: Evidence, records: DataFrame, to_topic: TopicHop, suspects: DataFrame
 ) -> DataFrame:
     """Return the acknowledged records of some keys, each once, with what the ledger says of them.
 
@@ -65,20 +56,21 @@ def acknowledged(
         evidence: the ledger, and run.json.
         records: :data:`KEYS`, seq, offset.
         to_topic: what the first hop found.
-        suspects: :data:`KEYS`, and the code of each.
+        suspects: the code of each key (:func:`code_of`).
 
     Returns:
         :data:`KEYS`, seq, offset, via, sent_us, acked_us, instance.
     """
-    # By producer first, which Spark pushes down to Parquet's statistics; a hash of the key it cannot.
-    producers = F.col("producer").isin(sorted({one["producer"] for one in suspects}))
-    suspected = producers & code_of(KEYS).isin([one["code"] for one in suspects])
-    acked = evidence.need("ledger").where((F.col("outcome") == "acked") & producers & ~expired(evidence.run))
+    acked = evidence.need("ledger").where((F.col("outcome") == "acked") & ~expired(evidence.run))
     # Outside of differing blocks a record lies where it was acknowledged: most of the ledger is left out.
-    placed = in_blocks(acked, to_topic.blocks, ["producer"], "seq", inside=False).where(suspected)
-    rows = placed.unionByName(in_blocks(acked, to_topic.blocks, ["producer"], "seq"))
+    placed = _suspected(in_blocks(acked, to_topic.blocks, "seq", inside=False), suspects)
+    rows = placed.unionByName(in_blocks(acked, to_topic.blocks, "seq"))
     sent = rows.select("producer", "seq", "via", "sent_us", "acked_us", "instance")
-    return records.where(suspected).join(sent, ["producer", "seq"], "inner")
+    return _suspected(records, suspects).join(sent, ["producer", "seq"], "inner")
+
+
+def _suspected(rows: DataFrame, suspects: DataFrame) -> DataFrame:
+    return rows.withColumn("code", code_of(KEYS)).join(suspects, "code", "semi").drop("code")
 
 
 def inverted(rows: DataFrame) -> DataFrame:

@@ -7,20 +7,26 @@ that are lost from those that lie in their place with a wrong checksum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
 from spark_checks.delivery.completeness import claimed, refuse_twice, unledgered
 from spark_checks.engine.anomalies import tally
-from spark_checks.engine.blocks import differing, digests, in_blocks
-from spark_checks.engine.facts import expired, intact, ledger_blocks, of_run, record_blocks
+from spark_checks.engine.blocks import Blocks, compared, in_blocks, kept, together
+from spark_checks.engine.facts import (
+    expired,
+    intact,
+    ledger_by,
+    ledger_totals,
+    of_run,
+    record_totals,
+    records_by,
+)
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
 
@@ -43,13 +49,13 @@ class TopicHop:
     """What the first hop gave: totals, anomalies by kind, and where both sides differ.
 
     ``copies`` are the places (topic, partition, offset) that hold a record again, None where nothing is there
-    twice; ``blocks`` are the (producer, block) in which both sides differ.
+    twice; ``blocks`` are those of a producer in which both sides differ.
     """
 
     totals: Mapping[str, int]
     anomalies: Mapping[str, Anomaly]
     copies: DataFrame | None
-    blocks: Sequence[tuple[int, int]]
+    blocks: Blocks
 
 
 def topic_hop(evidence: Evidence) -> TopicHop:
@@ -61,17 +67,16 @@ def topic_hop(evidence: Evidence) -> TopicHop:
     Raises:
         EvidenceError: when the ledger holds one record twice, or the records one place twice.
     """
-    run, ledger, records = evidence.run, ledger_blocks(evidence), record_blocks(evidence)
-    blocks = _differing(ledger, records)
-    counts = _totals(ledger, records) | {"blocks_compared_exactly": len(blocks)}
+    run, blocks = evidence.run, _differing(evidence)
+    counts = _totals(evidence) | {"blocks_compared_exactly": blocks.count}
     anomalies = unledgered(evidence)
-    if not blocks and not counts["damaged"]:
-        return TopicHop(counts, anomalies, None, ())
+    if not blocks.count and not counts["damaged"]:
+        return TopicHop(counts, anomalies, None, blocks)
     topics = of_run(evidence.need("records"), run)
     # Shuffles the rows of differing blocks, by identity.
     found = classify(
-        in_blocks(evidence.need("ledger"), blocks, ["producer"], "seq"),
-        in_blocks(intact(topics), blocks, ["producer"], "seq"),
+        in_blocks(evidence.need("ledger"), blocks, "seq"),
+        in_blocks(intact(topics), blocks, "seq"),
         run,
     )
     if counts["damaged"] or counts["foreign"]:
@@ -88,30 +93,27 @@ def topic_hop(evidence: Evidence) -> TopicHop:
     return TopicHop(counts, anomalies, copies, blocks)
 
 
-def _totals(ledger: pa.Table, records: pa.Table) -> dict[str, int]:
-    def whole(table: pa.Table, name: str, where: pc.Expression | None = None) -> int:
-        rows = table if where is None else table.filter(where)
-        return int(pc.sum(rows[name]).as_py() or 0)
-
-    ours = pc.field("producer").is_valid()
+def _totals(evidence: Evidence) -> dict[str, int]:
+    ledger = {row["outcome"]: row for row in ledger_totals(evidence)}
+    records = record_totals(evidence)
     return {
-        "sent": whole(ledger, "records"),
-        **{outcome: whole(ledger, "records", pc.field("outcome") == outcome) for outcome in _OUTCOMES},
-        "expired": whole(ledger, "expired"),
-        "records": whole(records, "rows", ours),
-        "foreign": whole(records, "rows", ~ours),
-        "damaged": whole(records, "rows", ours & ~pc.field("crc_ok")),
+        "sent": sum(row["records"] for row in ledger.values()),
+        **{one: ledger[one]["records"] if one in ledger else 0 for one in _OUTCOMES},
+        "expired": sum(row["expired"] for row in ledger.values()),
+        "records": sum(row["rows"] for row in records if row["ours"]),
+        "foreign": sum(row["rows"] for row in records if not row["ours"]),
+        "damaged": sum(row["rows"] for row in records if row["ours"] and row["crc_ok"] is False),
     }
 
 
-def _differing(ledger: pa.Table, records: pa.Table) -> list[tuple[int, int]]:
-    """Return the (producer, block) whose digests are not the same, or that hold a wrong key."""
-    keys = ["producer", "block"]
+def _differing(evidence: Evidence) -> Blocks:
+    """Return the blocks of producers whose digests are not the same, or that hold a wrong key."""
+    keys = ("producer", "block")
     # Digests of the ledger are of acknowledged records alone: a block of failed sends equals an absent one.
-    sound = records.filter(pc.field("producer").is_valid() & pc.field("crc_ok"))
-    wrong = sound.filter(~pc.field("key_ok"))
-    with_wrong_key = zip(*(wrong[key].to_pylist() for key in keys), strict=True)
-    return sorted(differing(digests(ledger, keys), digests(sound, keys)) | {*with_wrong_key})
+    ledger = ledger_by(evidence, "producer", "block", "outcome")
+    sound = records_by(evidence, "producer", "block", "ours", "crc_ok", "key_ok").where("ours and crc_ok")
+    unlike = compared(together(ledger, *keys), together(sound, *keys), ["producer"])
+    return kept(unlike.union(sound.where("not key_ok").select(*keys)).distinct(), ["producer"])
 
 
 def classify(ledger: DataFrame, records: DataFrame, run: Run) -> DataFrame:

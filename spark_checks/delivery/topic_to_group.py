@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from kedge.evidence.errors import EvidenceError
 from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
-from spark_checks.engine.blocks import Digest, differing, digests, in_blocks
-from spark_checks.engine.facts import delivery_blocks, of_run, records_by, to_groups
+from spark_checks.engine.blocks import Blocks, compared, in_blocks, kept
+from spark_checks.engine.facts import deliveries_by, of_run, records_by, to_groups
 from spark_checks.engine.files import shown
 from spark_checks.engine.ordered_runs import code_of, runs
 from spark_checks.engine.readers import Evidence
@@ -31,9 +30,6 @@ _ORDER: Final = ("group", "topic", "partition", "offset")
 _NO_END: Final = (1 << 63) - 1
 #: Consumers that a finding lists at most.
 _CONSUMERS_SHOWN: Final = 5
-
-#: group, topic, partition and number of a block of offsets.
-OffsetBlock = tuple[str, str, int, int]
 
 
 @dataclass(frozen=True)
@@ -51,21 +47,20 @@ def group_hop(evidence: Evidence) -> GroupHop:
     blocks in which something was redelivered always differ.
     """
     run = evidence.run
-    expected, delivered = _digests(evidence)
     blocks = differing_blocks(evidence)
     totals = {
-        "expected": sum(one.rows for one in expected.values()),
-        "deliveries": sum(one.rows for one in delivered.values()),
-        "blocks_compared_exactly": len(blocks),
+        "expected": _rows(_expected(evidence)),
+        "deliveries": _rows(_delivered(evidence)),
+        "blocks_compared_exactly": blocks.count,
     }
     positions = evidence.shared.get("positions", positions_of(evidence).persist)
     anomalies = tally(rewound(positions), [*_CONSUMER_KEYS, "at_us"])
-    if not blocks:
+    if not blocks.count:
         return GroupHop(totals, anomalies)
     files = evidence.need("deliveries").withColumn("file", F.input_file_name())
-    got = in_blocks(to_groups(files, run), blocks, _KEYS, "offset")
+    got = in_blocks(to_groups(files, run), blocks, "offset")
     # Shuffles the rows of differing blocks, by position.
-    expected_rows = in_blocks(expected_by_groups(evidence.need("records"), run), blocks, _KEYS, "offset")
+    expected_rows = in_blocks(expected_by_groups(evidence.need("records"), run), blocks, "offset")
     found = classify(expected_rows, got)
     found = _without_explained_phantoms(found, evidence.need("ledger"), run)
     found = found if run.complete else _unknown_tail(found, got)
@@ -97,30 +92,44 @@ def _refuse_copies(got: DataFrame) -> None:
         )
 
 
-def differing_blocks(evidence: Evidence) -> list[OffsetBlock]:
+def differing_blocks(evidence: Evidence) -> Blocks:
     """Return where deliveries are not just the records, each once. Without a records table: everywhere."""
-    return sorted(differing(*_digests(evidence)))
+    return evidence.shared.get(
+        "group blocks", lambda: kept(compared(_expected(evidence), _delivered(evidence), _KEYS), _KEYS)
+    )
 
 
-def _digests(evidence: Evidence) -> tuple[dict[OffsetBlock, Digest], dict[OffsetBlock, Digest]]:
-    """Return what each group must get and what it got."""
-    delivered = digests(delivery_blocks(evidence), [*_KEYS, "block"])
-    expected: dict[OffsetBlock, Digest] = {}
-    if evidence.has("records"):
-        of_load = records_by(evidence, "topic", "partition", "place_block", "ours").filter(pc.field("ours"))
-        for (topic, *place), one in digests(of_load, ["topic", "partition", "place_block"], "place_").items():
-            for name, group in evidence.run.groups.items():
-                if topic in group.topics:
-                    expected[name, topic, place[0], place[1]] = one
-    return expected, {(key[0], key[1], key[2], key[3]): one for key, one in delivered.items()}
+def _expected(evidence: Evidence) -> DataFrame:
+    """Return the digests of what each group must get."""
+    if not evidence.has("records"):
+        return _delivered(evidence).where(F.lit(False))
+    of_load = records_by(evidence, "topic", "partition", "place_block", "ours").where("ours")
+    parts = {"place_block": "block", **{f"place_{part}": part for part in ("rows", "one", "two")}}
+    of_load = of_load.select("topic", "partition", *(F.col(name).alias(to) for name, to in parts.items()))
+    return of_load.join(F.broadcast(_groups(evidence.session, evidence.run)), "topic", "inner")
+
+
+def _delivered(evidence: Evidence) -> DataFrame:
+    """Return the digests of what each group got."""
+    return deliveries_by(evidence, *_KEYS, "block")
+
+
+def _rows(digests: DataFrame) -> int:
+    row = digests.agg(F.sum("rows").alias("rows")).first()
+    return int(row["rows"] or 0) if row else 0
+
+
+def _groups(spark: SparkSession, run: Run) -> DataFrame:
+    """Return each group with each of its topics."""
+    pairs = [(name, topic) for name, group in run.groups.items() for topic in group.topics]
+    return spark.createDataFrame(pairs or [("", "")], "group string, topic string")
 
 
 def expected_by_groups(records: DataFrame, run: Run) -> DataFrame:
     """Return (group, topic, partition, offset, producer, seq) of every record that a group must get."""
-    pairs = [(name, topic) for name, group in run.groups.items() for topic in group.topics]
-    groups = records.sparkSession.createDataFrame(pairs or [("", "")], "group string, topic string")
     of_load = of_run(records, run).where(F.col("producer").isNotNull())
-    return of_load.join(F.broadcast(groups), "topic", "inner").select(*_ORDER, "producer", "seq")
+    groups = F.broadcast(_groups(records.sparkSession, run))
+    return of_load.join(groups, "topic", "inner").select(*_ORDER, "producer", "seq")
 
 
 def classify(expected: DataFrame, got: DataFrame) -> DataFrame:
@@ -191,9 +200,9 @@ def _without_explained_phantoms(rows: DataFrame, ledger: DataFrame, run: Run) ->
     if places.isEmpty():
         return rest.where(~phantom)
     acked = ledger.where(F.col("outcome") == "acked").select(*place)
-    # The ledger is large and the phantoms are few: broadcast them, not it.
-    lost = acked.join(F.broadcast(places), place, "semi")
-    real = rest.where(phantom).join(F.broadcast(lost), place, "anti")
+    # The ledger is large and the phantoms are few, so that Spark broadcasts them; if not, it shuffles both.
+    lost = acked.join(places, place, "semi")
+    real = rest.where(phantom).join(lost, place, "anti")
     return rest.where(~phantom).unionByName(real)
 
 
@@ -230,14 +239,11 @@ def positions_of(evidence: Evidence) -> DataFrame:
         group, consumer, topic, partition, and the columns of :func:`runs`: by time (us) and offset.
     """
     got = to_groups(evidence.need("deliveries"), evidence.run)
-    # Stretches have a code in the place of the keys. The keys are known from the digests already: finding
-    # them again would read all deliveries once more.
-    known = delivery_blocks(evidence).group_by([*_CONSUMER_KEYS]).aggregate([]).to_pylist()
-    schema = got.select(*_CONSUMER_KEYS).schema
-    names = got.sparkSession.createDataFrame([tuple(row.values()) for row in known], schema)
-    names = names.withColumn("code", code_of(_CONSUMER_KEYS))
+    # Stretches have a code in the place of the keys. The keys were counted already: finding them again would
+    # read all deliveries once more.
+    known = deliveries_by(evidence, *_CONSUMER_KEYS).select(*_CONSUMER_KEYS)
     found = runs(got, _CONSUMER_KEYS, "received_us", "offset", consecutive=True)
-    return found.join(F.broadcast(names), "code", "inner")
+    return found.join(known.withColumn("code", code_of(_CONSUMER_KEYS)), "code", "inner")
 
 
 def rewound(positions: DataFrame) -> DataFrame:

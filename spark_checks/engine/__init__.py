@@ -22,9 +22,11 @@ Order within a partition is a matter of neighbours. A window would shuffle and s
 hold them nearly in order already. So each Arrow batch is reduced to its stretches in order
 (``engine/ordered_runs.py``), and a window looks at these. It is the one function of the checks in Python.
 
-How it grows. Work grows with the rows; what is collected grows with producers times blocks and with seconds
-times partitions. Rows are shuffled only where digests differ, of an application's topics, and of a mirror
-whose partitions are not its source's one for one.
+How it grows. Work grows with the rows. Digests are joined by Spark, and counts rolled up by it; what is
+collected grows with the seconds of a run, and with its partitions. Of events in grains, by which the gaps
+around restarts are found, the driver has a row a partition and 10 ms, eight million at most. Rows are
+shuffled only where digests differ, of an application's topics, and of a mirror whose partitions are not its
+source's one for one.
 
 Where the line is. Ledger, records and deliveries grow with the load, and Spark's tasks aggregate them. What
 is sampled (states of groups, ends of topics, processes, settings) grows with time alone: Spark reads it, and

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Application, ClusterTopic, Run
@@ -52,23 +50,23 @@ def _outputs(evidence: Evidence) -> dict[str, Outputs]:
     names = ("inputs", "due", "outputs")
     totals = counted.groupBy("application").agg(*(F.sum(name).alias(name) for name in names)).collect()
     by_name = {row["application"]: {name: row[name] for name in names} for row in totals}
-    took = applied_latencies(last_outputs(rows), run).toArrow()
+    took = applied_latencies(last_outputs(rows), run).collect()
     found = {}
     for app in run.audited_applications():
         mine = counted.where(F.col("application") == app.name)
         anomalies = tally(_findings(mine), [*_IDENTITY])
-        latency = _latency(took.filter(pc.field("group") == app.name))
+        latency = _latency([row for row in took if row["group"] == app.name])
         found[app.name] = Outputs(**by_name.get(app.name, {}), anomalies=anomalies, latency=latency)
     counted.unpersist()
     return found
 
 
-def _latency(took: pa.Table) -> dict[str, float]:
+def _latency(took: Sequence[Row]) -> dict[str, float]:
     """Return percentiles in milliseconds, of times that were counted by value."""
-    if not took.num_rows:
+    if not took:
         return {}
-    most = pc.max(took["most"]).as_py()
-    p50, p99 = percentiles(took["us"].to_numpy(), took["records"].to_numpy(), (50, 99))
+    most = max(row["longest"] for row in took)
+    p50, p99 = percentiles({row["us"]: row["records"] for row in took}, (50, 99))
     named = {"latency_p50_ms": min(p50, most), "latency_p99_ms": min(p99, most), "latency_max_ms": most}
     return {name: round(us / 1000, 1) for name, us in named.items()}
 
@@ -154,7 +152,7 @@ def last_outputs(rows: DataFrame) -> DataFrame:
     return found.where(both).select(F.col("application").alias("group"), "held.*", "received_us")
 
 
-def output_grains(evidence: Evidence) -> pa.Table | None:
+def output_grains(evidence: Evidence) -> DataFrame | None:
     """Return what applications made of their input as deliveries to them (``facts.delivered_grains``).
 
     A record counts as got when the last of its outputs was appended, by the clock of the output's broker.
@@ -164,4 +162,4 @@ def output_grains(evidence: Evidence) -> pa.Table | None:
     if not evidence.has("records") or not run.audited_applications():
         return None
     rows = evidence.shared.get("applied", made_by_applications(evidence.need("records"), run).persist)
-    return evidence.shared.get("output grains", lambda: applied_grains(last_outputs(rows), run).toArrow())
+    return applied_grains(last_outputs(rows), run)

@@ -6,31 +6,37 @@ are few, small enough that the exact join after one missing record reads little.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
 
 #: Rows a block, as a power of two.
 BLOCK_BITS: Final = 16
+#: What makes a digest.
+_PARTS: Final = ("rows", "one", "two")
 #: As many blocks are named in a filter.
 _NAMED_BLOCKS: Final = 32
 
 
-class Digest(NamedTuple):
-    """How many rows a block holds, and two sums of hashes of them, modulo 2^64.
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of which two tables do not hold the same rows.
 
-    Blocks of the same rows have the same digest, however rows are ordered and spread over files. Blocks of
-    different rows have the same one by chance in about one of 2^64.
+    Attributes:
+        rows: ``keys`` and ``block``, kept by Spark; they are few, and never brought to the driver.
+        keys: the columns that a block belongs to.
+        count: how many.
+        named: the blocks themselves, if a filter can name them all.
     """
 
-    rows: int = 0
-    one: int = 0
-    two: int = 0
+    rows: DataFrame
+    keys: tuple[str, ...]
+    count: int
+    named: tuple[Row, ...] | None
 
 
 def block(column: str) -> Column:
@@ -39,9 +45,11 @@ def block(column: str) -> Column:
 
 
 def digest(hashed: Column, prefix: str = "") -> list[Column]:
-    """Return the aggregates of a :class:`Digest`: rows, one, two; null in ``hashed`` takes no part.
+    """Return the aggregates of a digest: ``rows``, and two sums of hashes of them, modulo 2^64.
 
-    The sums wrap: the session must not have ANSI arithmetic on.
+    Blocks of the same rows have the same digest, however rows are ordered and spread over files. Blocks of
+    different rows have the same one by chance in about one of 2^64. Null in ``hashed`` takes no part. The
+    sums wrap: the session must not have ANSI arithmetic on.
     """
     return [
         F.count(hashed).alias(f"{prefix}rows"),
@@ -50,58 +58,62 @@ def digest(hashed: Column, prefix: str = "") -> list[Column]:
     ]
 
 
-def summed(table: pa.Table, keys: Sequence[str], values: Sequence[str]) -> pa.Table:
-    """Return sums by key of collected rows; those of hashes wrap, as Spark's do."""
-    found = table.group_by(list(keys), use_threads=False).aggregate([(name, "sum") for name in values])
-    return found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
+def together(counted: DataFrame, *keys: str | Column) -> DataFrame:
+    """Return the digests of larger groups of rows than those that were counted."""
+    return counted.groupBy(*keys).agg(*(F.sum(part).alias(part) for part in _PARTS))
 
 
-def digests(table: pa.Table, keys: Sequence[str], prefix: str = "") -> dict[tuple[Any, ...], Digest]:
-    """Return the digest of each key from collected rows that hold parts of them."""
-    parts = [f"{prefix}{part}" for part in Digest._fields]
-    whole = summed(table, keys, parts)
-    columns = (whole[name].to_pylist() for name in (*keys, *parts))
-    return {tuple(key): Digest(rows, one, two) for *key, rows, one, two in zip(*columns, strict=True)}
+def compared(ours: DataFrame, theirs: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the blocks of which both sides do not hold the same rows: ``keys``, ``block``.
+
+    Shuffles the digests. A block that a side lacks holds no rows there.
+
+    Args:
+        ours, theirs: ``keys``, ``block``, none of them null, and the digest.
+        keys: the columns that a block belongs to.
+    """
+    on = [*keys, "block"]
+    sides = [
+        side.select(*on, F.struct(*(F.col(part) for part in _PARTS)).alias(name))
+        for side, name in ((ours, "_ours"), (theirs, "_theirs"))
+    ]
+    nothing = F.struct(*(F.lit(0).cast("long").alias(part) for part in _PARTS))
+    both = sides[0].join(sides[1], on, "full_outer")
+    differs = F.coalesce("_ours", nothing) != F.coalesce("_theirs", nothing)
+    return both.where(differs).select(*on)
 
 
-def differing(ours: Mapping[Any, Digest], theirs: Mapping[Any, Digest]) -> set[Any]:
-    """Return the keys of which both sides do not hold the same rows; a side that is absent holds none."""
-    return {key for key in {*ours, *theirs} if ours.get(key, Digest()) != theirs.get(key, Digest())}
+def kept(found: DataFrame, keys: Sequence[str]) -> Blocks:
+    """Have Spark keep blocks, each of which is there once, and count them."""
+    found = found.persist()
+    count = found.count()
+    named = tuple(found.collect()) if 0 < count <= _NAMED_BLOCKS else None if count else ()
+    return Blocks(found, tuple(keys), count, named)
 
 
-def in_blocks(
-    rows: DataFrame,
-    blocks: Iterable[tuple[Any, ...]],
-    keys: Sequence[str],
-    column: str,
-    *,
-    inside: bool = True,
-) -> DataFrame:
+def in_blocks(rows: DataFrame, blocks: Blocks, column: str, *, inside: bool = True) -> DataFrame:
     """Return the rows that lie in the given blocks, or outside of them.
 
     A few blocks are named in a filter, by which Spark leaves out the parts of files that cannot hold them;
-    more are broadcast.
+    more are broadcast, unless they are so many that Spark would rather shuffle.
 
     Args:
-        rows: rows with the keys and the column, none of them null in a row that lies in a block.
-        blocks: the keys' values and the number of the block.
-        keys: the columns of the keys, in the order of the blocks' values.
+        rows: rows with the blocks' keys and the column, none of them null in a row that lies in a block.
+        blocks: the blocks.
         column: a sequence number or an offset.
         inside: which rows are returned.
     """
-    some = sorted(blocks)
-    if len(some) <= _NAMED_BLOCKS:
-        named = reduce(Column.__or__, (_within(one, keys, column) for one in some), F.lit(False))
+    if blocks.named is not None:
+        named = reduce(Column.__or__, (_within(one, column) for one in blocks.named), F.lit(False))
         return rows.where(named if inside else ~F.coalesce(named, F.lit(False)))
-    schema = StructType([*rows.select(*keys).schema.fields, StructField("block", LongType())])
-    wanted = rows.sparkSession.createDataFrame(some, schema)
     how = "semi" if inside else "anti"
     return (
-        rows.withColumn("block", block(column)).join(F.broadcast(wanted), [*keys, "block"], how).drop("block")
+        rows.withColumn("block", block(column)).join(blocks.rows, [*blocks.keys, "block"], how).drop("block")
     )
 
 
-def _within(one: tuple[Any, ...], keys: Sequence[str], column: str) -> Column:
-    first = one[-1] << BLOCK_BITS
+def _within(one: Row, column: str) -> Column:
+    first = one["block"] << BLOCK_BITS
     there = F.col(column).between(first, first + (1 << BLOCK_BITS) - 1)
-    return reduce(Column.__and__, (F.col(key) == value for key, value in zip(keys, one, strict=False)), there)
+    keys = (F.col(key) == value for key, value in one.asDict().items() if key != "block")
+    return reduce(Column.__and__, keys, there)

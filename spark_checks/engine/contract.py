@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
@@ -77,11 +77,11 @@ def stray(name: str) -> list[Column]:
     ]
 
 
-def check_rows(found: pa.Table, table: DataFrame, name: str, run: Run) -> None:
+def check_rows(found: Sequence[Row], table: DataFrame, name: str, run: Run) -> None:
     """Refuse nulls where none may be, and rows that came about long before the run or after it.
 
     Args:
-        found: rows with the columns of :func:`stray`.
+        found: rows with the columns of :func:`stray`, added up.
         table: what they are aggregates of; it is read once more where something is wrong, to name the file.
         name: the table.
         run: run.json.
@@ -89,8 +89,9 @@ def check_rows(found: pa.Table, table: DataFrame, name: str, run: Run) -> None:
     Raises:
         EvidenceError: naming the file and what is wrong with it.
     """
-    nulls = pc.sum(found["nulls"]).as_py() or 0
-    _check(nulls, pc.min(found["least"]).as_py(), pc.max(found["most"]).as_py(), table, name, run)
+    least = min((row["least"] for row in found if row["least"] is not None), default=None)
+    most = max((row["most"] for row in found if row["most"] is not None), default=None)
+    _check(sum(row["nulls"] or 0 for row in found), least, most, table, name, run)
 
 
 def check_samples(rows: pa.Table, table: DataFrame, name: str, run: Run) -> None:

@@ -1,19 +1,17 @@
-"""What checks ask of ledger, records and deliveries: each an aggregation by Spark, collected once.
+"""What checks ask of ledger, records and deliveries: each table aggregated by Spark in one pass.
 
-A fact is a table of a few rows a second and partition. The first check that asks for one has Spark compute
-it; the others get the same rows (``Evidence.shared``). What follows from several of them (a comparison of two
-digests, a percentile of counted values) is computed on the driver.
+What is summed up of a table is counted by all keys that any check asks for, and kept by Spark until the audit
+ends: the first check that asks has Spark compute it (``Evidence.shared``). What is collected of it are a few
+rows a second, and a partition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Final
+from typing import Final, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
@@ -26,8 +24,8 @@ from spark_checks.engine.time_bins import MOST_POINTS, grain_us, second_of
 #: Three significant digits: what is below a bound is told in steps of so much.
 _STEPS: Final = {10**digits: 10 ** (digits - 3) for digits in range(3, 8)}
 _LAST_STEP: Final = 100_000
-#: By what rows of the ledger, and of the records, are counted: no product of producers and partitions but the
-#: last, by which order is judged.
+#: By what rows are counted, first of all by block: no product of producers and partitions is among them, nor
+#: of consumers and blocks.
 _OF_LEDGER: Final = (
     ("producer", "block", "outcome"),
     ("via", "instance", "outcome", "acked_s"),
@@ -36,12 +34,25 @@ _OF_LEDGER: Final = (
     ("topic", "partition", "outcome", "intended_s"),
 )
 _OF_RECORDS: Final = (
-    ("producer", "block", "crc_ok", "key_ok"),
+    ("producer", "block", "ours", "crc_ok", "key_ok"),
     ("topic", "partition", "place_block", "ours"),
     ("topic", "partition", "intended_s", "timed"),
-    ("topic", "partition", "producer"),
 )
-_COUNTED_BY: Final = {"stamped"}.union(*_OF_LEDGER, *_OF_RECORDS)
+_OF_DELIVERIES: Final = (
+    ("group", "topic", "partition", "block"),
+    ("group", "topic", "partition", "received_s"),
+    ("group", "consumer", "topic", "partition"),
+)
+#: What is no sum.
+_LEAST: Final = ("first_seq", "least")
+_MOST: Final = ("last_seq", "most")
+
+
+class Counts(NamedTuple):
+    """What was counted of a table: rows of all sets of keys, kept by Spark, and its totals."""
+
+    rows: DataFrame
+    totals: Sequence[Row]
 
 
 def at_places(*places: tuple[str, str]) -> Column:
@@ -80,126 +91,115 @@ def expired(run: Run, of: str = "") -> Column:
     return F.coalesce(gone, F.lit(False))
 
 
-def ledger_by(evidence: Evidence, *keys: str) -> pa.Table:
+def ledger_by(evidence: Evidence, *keys: str) -> DataFrame:
     """Return the ledger by one of :data:`_OF_LEDGER`.
 
     Columns: the keys (block is one of sequence numbers; intended_s and acked_s count from the steady window's
-    begin); records, expired; the digest (rows, one, two) of acknowledged records that retention left;
-    first_seq, last_seq; bytes; sent_us and acked_us (sums since the run's begin), and who (the sum of the
-    identities' hashes).
+    begin; records and expired; the digest (rows,
+    one, two) of acknowledged records that retention left; first_seq, last_seq; bytes; sent_us and acked_us
+    (sums since the run's begin); who (the sum of the identities' hashes).
     """
+    return _set_of(_ledger(evidence), _OF_LEDGER, keys)
+
+
+def ledger_totals(evidence: Evidence) -> Sequence[Row]:
+    """Return the ledger by outcome: records, expired."""
+    return _ledger(evidence).totals
+
+
+def _ledger(evidence: Evidence) -> Counts:
     run = evidence.run
-    counts = (F.col("outcome") == "acked") & ~expired(run)
-    hashed = F.when(counts, F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc"))
-    keys_of_all = ("producer", "via", "instance", "topic", "partition", "outcome")
+    acked = F.col("outcome") == "acked"
+    derived = {
+        "block": F.shiftright("seq", BLOCK_BITS),
+        "intended_s": second_of("intended_us", run),
+        "acked_s": second_of("acked_us", run),
+        "gone": acked & expired(run),
+    }
+    hashed = F.when(
+        acked & ~F.col("gone"), F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc")
+    )
+    sums = (
+        *digest(hashed),
+        F.count(F.lit(1)).alias("records"),
+        F.count_if("gone").alias("expired"),
+        F.min("seq").alias("first_seq"),
+        F.max("seq").alias("last_seq"),
+        F.sum("bytes").alias("bytes"),
+        F.sum(F.col("sent_us") - run.started_us).alias("sent_us"),
+        F.sum(F.col("acked_us") - run.started_us).alias("acked_us"),
+        F.sum(F.xxhash64("producer", "seq")).alias("who"),
+        *stray("ledger"),
+    )
 
     def query(ledger: DataFrame) -> DataFrame:
-        counted = ledger.groupBy(
-            *keys_of_all,
-            F.shiftright("seq", BLOCK_BITS).alias("block"),
-            second_of("intended_us", run).alias("intended_s"),
-            second_of("acked_us", run).alias("acked_s"),
-        ).agg(
-            *digest(hashed),
-            F.count(F.lit(1)).alias("records"),
-            F.count_if((F.col("outcome") == "acked") & expired(run)).alias("expired"),
-            F.min("seq").alias("first_seq"),
-            F.max("seq").alias("last_seq"),
-            F.sum("bytes").alias("bytes"),
-            F.sum(F.col("sent_us") - run.started_us).alias("sent_us"),
-            F.sum(F.col("acked_us") - run.started_us).alias("acked_us"),
-            F.sum(F.xxhash64("producer", "seq")).alias("who"),
-            *stray("ledger"),
-        )
-        return _rolled_up(counted, _OF_LEDGER)
+        return _summed(ledger.withColumns(derived), sums, _OF_LEDGER)
 
-    return _set_of(_fact(evidence, "ledger", "ledger counts", query), _OF_LEDGER, keys)
+    return _counts(evidence, "ledger", query, _OF_LEDGER, "outcome", "records", "expired")
 
 
-def ledger_blocks(evidence: Evidence) -> pa.Table:
-    """Return the ledger by producer, block of sequence numbers and outcome."""
-    return ledger_by(evidence, "producer", "block", "outcome")
-
-
-def records_by(evidence: Evidence, *keys: str) -> pa.Table:
+def records_by(evidence: Evidence, *keys: str) -> DataFrame:
     """Return the records of the run's topics by one of :data:`_OF_RECORDS`.
 
     Columns: the keys (block is one of sequence numbers, place_block of offsets; ours: with an identity;
-    timed: intact, and stamped by the broker); the digest of the record as the ledger's rows have it (rows,
-    one, two) and as deliveries have it (place_rows, place_one, place_two); appended_us (a sum since the run's
-    begin) and who (the sum of the identities' hashes).
+    timed: intact, and stamped by the broker); the
+    digest of the record as the ledger's rows have it (rows, one, two) and as deliveries have it (place_rows,
+    place_one, place_two); appended_us (a sum since the run's begin) and who (the sum of the identities'
+    hashes).
     """
+    return _set_of(_records(evidence), _OF_RECORDS, keys)
+
+
+def record_totals(evidence: Evidence) -> Sequence[Row]:
+    """Return the records of the run's topics by ours and crc_ok: rows."""
+    return _records(evidence).totals
+
+
+def _records(evidence: Evidence) -> Counts:
     run = evidence.run
-    hashed = F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc")
+    ours = F.col("producer").isNotNull()
+    derived = {
+        "ours": ours,
+        "timed": ours & F.col("crc_ok") & (F.col("timestamp_type") == "append"),
+        "block": F.shiftright("seq", BLOCK_BITS),
+        "place_block": F.shiftright("offset", BLOCK_BITS),
+        "intended_s": second_of("intended_us", run),
+    }
+    sums = (
+        *digest(F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc")),
+        *digest(_delivered_record(), "place_"),
+        F.sum(F.col("timestamp_us") - run.started_us).alias("appended_us"),
+        F.sum(F.xxhash64("producer", "seq")).alias("who"),
+        *stray("records"),
+    )
 
     def query(records: DataFrame) -> DataFrame:
-        ours = F.col("producer").isNotNull()
-        counted = (
-            of_run(records, run)
-            .groupBy(
-                *("topic", "partition", "producer", "crc_ok", "key_ok"),
-                (F.col("timestamp_type") == "append").alias("stamped"),
-                F.shiftright("seq", BLOCK_BITS).alias("block"),
-                F.shiftright("offset", BLOCK_BITS).alias("place_block"),
-                second_of("intended_us", run).alias("intended_s"),
-            )
-            .agg(
-                *digest(hashed),
-                *digest(_delivered_record(), "place_"),
-                F.sum(F.col("timestamp_us") - run.started_us).alias("appended_us"),
-                F.sum(F.xxhash64("producer", "seq")).alias("who"),
-                *stray("records"),
-            )
-            .withColumns({"ours": ours, "timed": ours & F.col("crc_ok") & F.col("stamped")})
-        )
-        return _rolled_up(counted, _OF_RECORDS)
+        return _summed(of_run(records, run).withColumns(derived), sums, _OF_RECORDS)
 
-    return _set_of(_fact(evidence, "records", "record counts", query), _OF_RECORDS, keys)
+    return _counts(evidence, "records", query, _OF_RECORDS, ("ours", "crc_ok"), "rows")
 
 
-def record_blocks(evidence: Evidence) -> pa.Table:
-    """Return the records of the run's topics by producer, block of sequence numbers, and soundness."""
-    return records_by(evidence, "producer", "block", "crc_ok", "key_ok")
+def deliveries_by(evidence: Evidence, *keys: str) -> DataFrame:
+    """Return the deliveries to the run's groups by one of :data:`_OF_DELIVERIES`.
 
-
-def _rolled_up(counted: DataFrame, sets: Sequence[Sequence[str]]) -> DataFrame:
-    """Sum counts up by each set of keys, whose number is ``of``: keys outside of a set are null in its rows.
-
-    So many rows are shuffled once more as there are counts, for each set; what is left of them is few.
+    Columns: the keys (block is one of offsets; received_s counts from the steady window's begin; the digest
+    (rows, one, two).
     """
-    keys = _keys_of(sets)
-    how = {"first_seq": F.min, "least": F.min, "last_seq": F.max, "most": F.max}
-    values = [name for name in counted.columns if name not in _COUNTED_BY]
-    summed_up = (how.get(name, F.sum)(name).alias(name) for name in values)
-    return counted.groupingSets([*sets], *keys).agg(F.grouping_id().alias("of"), *summed_up)
+    return _set_of(_deliveries(evidence), _OF_DELIVERIES, keys)
 
 
-def _set_of(found: pa.Table, sets: Sequence[Sequence[str]], keys: Sequence[str]) -> pa.Table:
-    """Return the rows of one set, with its keys."""
-    assert tuple(keys) in sets
-    every = _keys_of(sets)
-    # As Spark numbers them: a bit for each key that was summed up, the last key's the lowest.
-    of = sum(1 << place for place, key in enumerate(reversed(every)) if key not in keys)
-    rows = found.filter(pc.field("of") == of)
-    return rows.drop_columns(["of", *(key for key in every if key not in keys)])
-
-
-def _keys_of(sets: Sequence[Sequence[str]]) -> list[str]:
-    return list(dict.fromkeys(key for keys in sets for key in keys))
-
-
-def delivery_blocks(evidence: Evidence) -> pa.Table:
-    """Return the deliveries to the run's groups by group, consumer, place and block of offsets.
-
-    Columns: group, consumer, topic, partition, block, and the digest (rows, one, two).
-    """
+def _deliveries(evidence: Evidence) -> Counts:
+    run = evidence.run
+    derived = {
+        "block": F.shiftright("offset", BLOCK_BITS),
+        "received_s": second_of("received_us", run),
+    }
+    sums = (*digest(_delivered_record()), *stray("deliveries"))
 
     def query(deliveries: DataFrame) -> DataFrame:
-        keys = ("group", "consumer", "topic", "partition", F.shiftright("offset", BLOCK_BITS).alias("block"))
-        found = to_groups(deliveries, evidence.run).groupBy(*keys)
-        return found.agg(*digest(_delivered_record()), *stray("deliveries"))
+        return _summed(to_groups(deliveries, run).withColumns(derived), sums, _OF_DELIVERIES)
 
-    return _fact(evidence, "deliveries", "delivery blocks", query)
+    return _counts(evidence, "deliveries", query, _OF_DELIVERIES, (), "rows")
 
 
 def _delivered_record() -> Column:
@@ -207,19 +207,21 @@ def _delivered_record() -> Column:
     return F.xxhash64("producer", "seq", "offset")
 
 
-def acked_grains(evidence: Evidence) -> pa.Table:
+def acked_grains(evidence: Evidence) -> DataFrame:
     """Return acknowledgements by (via, topic, partition) and grain: first_us, last_us, highest, records."""
-    acked = F.col("outcome") == "acked"
-    query = _grains("via", "acked_us", grain_us(evidence.run))
-    return _fact(evidence, "ledger", "acked grains", lambda ledger: query(ledger.where(acked)))
+    ledger, width = evidence.need("ledger"), grain_us(evidence.run)
+    acked = ledger.where(F.col("outcome") == "acked")
+    return evidence.shared.get("acked grains", lambda: _grains(acked, "via", "acked_us", width).persist())
 
 
-def delivered_grains(evidence: Evidence) -> pa.Table | None:
+def delivered_grains(evidence: Evidence) -> DataFrame | None:
     """Return deliveries by (group, topic, partition) and grain; None where there are none."""
     if not evidence.has("deliveries") or not evidence.run.groups:
         return None
-    query = _grains("group", "received_us", grain_us(evidence.run))
-    return _fact(evidence, "deliveries", "delivered grains", lambda got: query(to_groups(got, evidence.run)))
+    got, width = to_groups(evidence.need("deliveries"), evidence.run), grain_us(evidence.run)
+    return evidence.shared.get(
+        "delivered grains", lambda: _grains(got, "group", "received_us", width).persist()
+    )
 
 
 def applied_grains(rows: DataFrame, run: Run) -> DataFrame:
@@ -229,101 +231,97 @@ def applied_grains(rows: DataFrame, run: Run) -> DataFrame:
         rows: group (the application), topic, partition, offset (of the record in the input), received_us.
         run: run.json.
     """
-    return _grains("group", "received_us", grain_us(run))(rows)
+    return _grains(rows, "group", "received_us", grain_us(run))
 
 
-def _grains(who: str, at: str, width_us: int) -> Callable[[DataFrame], DataFrame]:
-    def query(rows: DataFrame) -> DataFrame:
-        return rows.groupBy(who, "topic", "partition", F.expr(f"{at} div {width_us}").alias("grain")).agg(
-            F.min(at).alias("first_us"),
-            F.max(at).alias("last_us"),
-            F.max("offset").alias("highest"),
-            F.count(F.lit(1)).alias("records"),
-        )
-
-    return query
+def _grains(rows: DataFrame, who: str, at: str, width_us: int) -> DataFrame:
+    return rows.groupBy(who, "topic", "partition", F.expr(f"{at} div {width_us}").alias("grain")).agg(
+        F.min(at).alias("first_us"),
+        F.max(at).alias("last_us"),
+        F.max("offset").alias("highest"),
+        F.count(F.lit(1)).alias("records"),
+    )
 
 
-def ack_latencies(evidence: Evidence) -> pa.Table:
+def ack_latencies(evidence: Evidence) -> DataFrame:
     """Return how long records of the steady window took to their acknowledgement.
 
-    Columns: via, acked, us (rounded up to three digits; of what was not acknowledged 0), records, most (us,
-    exact).
+    Columns: via, acked, us (rounded up to three digits; of what was not acknowledged 0), records, longest
+    (us, exact).
     """
-    keys = ("via", "acked", "us")
-    return evidence.shared.get("ack latencies", lambda: _together(_ack_counts(evidence), *keys).toArrow())
+    return together(_ack_counts(evidence), "via", "acked")
 
 
-def ack_by_second(evidence: Evidence) -> pa.Table:
+def ack_by_second(evidence: Evidence) -> DataFrame:
     """Return percentiles of the time to the acknowledgement: via, second, p50_us, p99_us, in order."""
-
-    def make() -> pa.Table:
-        acked = _ack_counts(evidence).where("acked")
-        of_second = percentiles_by(acked, ("via", "second"), "us", "records", {"p50_us": 50, "p99_us": 99})
-        return of_second.orderBy("via", "second").toArrow()
-
-    return evidence.shared.get("ack by second", make)
+    acked = _ack_counts(evidence).where("acked")
+    of_second = percentiles_by(acked, ("via", "second"), "us", "records", {"p50_us": 50, "p99_us": 99})
+    return of_second.orderBy("via", "second")
 
 
 def _ack_counts(evidence: Evidence) -> DataFrame:
     """Count times to the acknowledgement by second; kept, since two facts are made of it."""
-
-    def make() -> DataFrame:
-        run = evidence.run
-        acked = F.col("outcome") == "acked"
-        took = F.when(acked, F.col("acked_us") - F.col("intended_us")).otherwise(F.lit(0).cast("long"))
-        width = max(1, -(-int(run.measured_s) // MOST_POINTS))
-        second = (F.floor(second_of("intended_us", run) / width) * width).cast("int").alias("second")
-        rows = _steady(evidence.need("ledger"), run).withColumn("took", took)
-        return _counted(rows, "via", acked.alias("acked"), second).persist()
-
-    return evidence.shared.get("ack counts", make)
+    run, acked = evidence.run, F.col("outcome") == "acked"
+    width = max(1, -(-int(run.measured_s) // MOST_POINTS))
+    second = (F.floor(second_of("intended_us", run) / width) * width).cast("int")
+    took = F.when(acked, F.col("acked_us") - F.col("intended_us")).otherwise(F.lit(0).cast("long"))
+    rows = evidence.need("ledger").withColumns({"acked": acked, "second": second})
+    counted = _counted(rows, took, run, "via", "acked", "second")
+    return evidence.shared.get("ack counts", counted.persist)
 
 
-def append_latencies(evidence: Evidence) -> pa.Table:
-    """Return how long records of the steady window took to their append: producer, us, records, most."""
+def append_latencies(evidence: Evidence) -> DataFrame:
+    """Return how long records of the steady window took to their append: via, us, records, longest."""
     run = evidence.run
-
-    def query(records: DataFrame) -> DataFrame:
-        rows = _steady(intact(of_run(records, run)), run).where(F.col("timestamp_type") == "append")
-        return _counted(_took(rows, "timestamp_us"), "producer")
-
-    return _fact(evidence, "records", "append latencies", query)
+    stamped = intact(of_run(evidence.need("records"), run)).where(F.col("timestamp_type") == "append")
+    return _counted(_sent(stamped, run), F.col("timestamp_us") - F.col("intended_us"), run, "via")
 
 
 def delivery_latencies(received: DataFrame, run: Run) -> DataFrame:
-    """Return how long deliveries of the steady window took: producer, us, records, most (us, exact).
+    """Return how long deliveries of the steady window took, by the interface that sent them.
 
     Args:
         received: producer, intended_us, received_us.
         run: run.json.
+
+    Returns:
+        via, us, records, longest (us, exact).
     """
-    return _counted(_took(_steady(received, run), "received_us"), "producer")
+    return _counted(_sent(received, run), F.col("received_us") - F.col("intended_us"), run, "via")
 
 
 def applied_latencies(rows: DataFrame, run: Run) -> DataFrame:
-    """Return how long applications took for records of the steady window: group, us, records, most.
+    """Return how long applications took for records of the steady window: group, us, records, longest.
 
     Args:
         rows: group (the application), intended_us, received_us.
         run: run.json.
     """
-    took = F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0))
-    return _counted(_steady(rows, run).withColumn("took", took), "group")
+    return _counted(rows, F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0)), run, "group")
 
 
-def _took(rows: DataFrame, at: str) -> DataFrame:
-    return rows.withColumn("took", F.col(at) - F.col("intended_us"))
+def _sent(rows: DataFrame, run: Run) -> DataFrame:
+    """Return the rows of producers that run.json has, each with the interface (``via``) of its producer."""
+    via = F.lit(None).cast("string")
+    for name in {about.via for about in run.producers.values()}:
+        mine = [number for number, about in run.producers.items() if about.via == name]
+        via = F.when(F.col("producer").isin(mine), F.lit(name)).otherwise(via)
+    return rows.withColumn("via", via).where("via is not null")
 
 
-def _counted(rows: DataFrame, *keys: str | Column) -> DataFrame:
-    """Count ``took`` by value, rounded up to three digits: keys, us, records, most."""
-    counts = (F.count(F.lit(1)).alias("records"), F.max("took").alias("most"))
-    return rows.groupBy(*keys, rounded("took").alias("us")).agg(*counts)
+def _counted(rows: DataFrame, took: Column, run: Run, *keys: str) -> DataFrame:
+    """Count rows of the steady window by how long they took, rounded up to three digits."""
+    intended = F.col("intended_us")
+    steady = (intended >= run.measured_from_us) & (intended < run.measured_until_us)
+    timed = rows.where(steady).withColumn("took", took).withColumn("us", rounded("took"))
+    return timed.groupBy(*keys, "us").agg(F.count(F.lit(1)).alias("records"), F.max("took").alias("longest"))
 
 
-def _together(counted: DataFrame, *keys: str) -> DataFrame:
-    return counted.groupBy(*keys).agg(F.sum("records").alias("records"), F.max("most").alias("most"))
+def together(counted: DataFrame, *keys: str) -> DataFrame:
+    """Add up counts of times: keys, us, records, longest."""
+    return counted.groupBy(*keys, "us").agg(
+        F.sum("records").alias("records"), F.max("longest").alias("longest")
+    )
 
 
 def rounded(column: str) -> Column:
@@ -334,27 +332,52 @@ def rounded(column: str) -> Column:
     return (F.ceil(value / step) * step).cast("long")
 
 
-def _steady(rows: DataFrame, run: Run) -> DataFrame:
-    """Return the rows of records intended in the steady window."""
-    intended = F.col("intended_us")
-    return rows.where((intended >= run.measured_from_us) & (intended < run.measured_until_us))
+def _summed(rows: DataFrame, sums: Sequence[Column], sets: Sequence[Sequence[str]]) -> DataFrame:
+    """Aggregate rows by each set of keys, whose number is ``of``: keys outside of a set are null in its rows.
+
+    A table is read once. Its rows are counted by all keys together first; so many rows are shuffled as these
+    counts are, and as many once more for each set. What is left of them is few.
+    """
+    keys = _keys_of(sets)
+    counted = rows.groupBy(*keys).agg(*sums)
+    how = dict.fromkeys(_LEAST, F.min) | dict.fromkeys(_MOST, F.max)
+    summed_up = (how.get(name, F.sum)(name).alias(name) for name in counted.columns if name not in keys)
+    return counted.groupingSets([*sets], *keys).agg(F.grouping_id().alias("of"), *summed_up)
 
 
-def _fact(evidence: Evidence, table: str, name: str, query: Callable[[DataFrame], DataFrame]) -> pa.Table:
-    """Return a fact's rows; those of :func:`contract.stray` are looked at, and left out."""
+def _set_of(found: Counts, sets: Sequence[Sequence[str]], keys: Sequence[str]) -> DataFrame:
+    """Return the rows of one set, with its keys."""
+    assert tuple(keys) in sets
+    every = _keys_of(sets)
+    # As Spark numbers them: a bit for each key that was summed up, the last key's the lowest.
+    of = sum(1 << place for place, key in enumerate(reversed(every)) if key not in keys)
+    return found.rows.where(F.col("of") == of).drop("of", *(key for key in every if key not in keys))
 
-    def make() -> pa.Table:
-        found = query(evidence.need(table)).toArrow()
-        if "nulls" not in found.column_names:
-            return found
+
+def _keys_of(sets: Sequence[Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(key for keys in sets for key in keys))
+
+
+def _counts(
+    evidence: Evidence,
+    table: str,
+    query: Callable[[DataFrame], DataFrame],
+    sets: Sequence[Sequence[str]],
+    by: str | Sequence[str],
+    *totals: str,
+) -> Counts:
+    """Return a table's counts; rows of :func:`contract.stray` are looked at as Spark makes them."""
+
+    def make() -> Counts:
+        # Sets lie together, so that whoever reads one passes over the others.
+        rows = query(evidence.need(table)).sortWithinPartitions("of").persist()
+        keys = [by] if isinstance(by, str) else [*by]
+        whole = _set_of(Counts(rows, ()), sets, sets[0]).groupBy(*keys)
+        found = whole.agg(
+            *(F.sum(name).alias(name) for name in (*totals, "nulls")), F.min("least").alias("least"),
+            F.max("most").alias("most"),
+        ).collect()  # fmt: skip
         check_rows(found, evidence.need(table), table, evidence.run)
-        return found.drop_columns(["nulls", "least", "most"])
+        return Counts(rows, found)
 
-    return evidence.shared.get(name, make)
-
-
-def appended(evidence: Evidence) -> pa.Table:
-    """Return the intact records that the broker stamped: topic, partition, intended_s; records, who, at."""
-    found = records_by(evidence, "topic", "partition", "intended_s", "timed").filter(pc.field("timed"))
-    rows = found.rename_columns({"rows": "records", "appended_us": "at"})
-    return rows.select(["topic", "partition", "intended_s", "records", "who", "at"])
+    return evidence.shared.get(f"{table} counts", make)

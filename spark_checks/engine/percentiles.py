@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
-import numpy as np
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -15,12 +15,11 @@ def rank(count: int, percent: float) -> int:
     return max(1, int(-(-percent * count // 100)))
 
 
-def percentiles(values: Any, counts: Any, percents: Sequence[float]) -> list[int]:
-    """Return percentiles (0 to 100) of whole numbers that come as often as counts say."""
-    order = np.argsort(values, kind="stable")
-    values, upto = values[order], np.cumsum(counts[order])
-    places = [rank(int(upto[-1]), percent) for percent in percents]
-    return [int(values[np.searchsorted(upto, place)]) for place in places]
+def percentiles(times: Mapping[int, int], percents: Sequence[float]) -> list[int]:
+    """Return percentiles (0 to 100) of whole numbers, by how often each of them comes."""
+    values = sorted(times)
+    upto = [*accumulate(times[value] for value in values)]
+    return [values[bisect_left(upto, rank(upto[-1], percent))] for percent in percents]
 
 
 def percentiles_by(

@@ -7,8 +7,8 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from importlib import import_module, resources
 from pathlib import Path
 from typing import Final
@@ -38,8 +38,11 @@ _DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
     # An audit has some 220 pieces of generated code; with the default, 100, another compiles all again.
     "spark.sql.codegen.cache.maxEntries": "1000",
-    # What is kept has as many partitions as this, without adaptive execution; a large cluster wants more.
+    # Of each query Spark keeps a picture of its plan: the default, 1,000, fills the driver of a long session.
+    "spark.sql.ui.retainedExecutions": "200",
+    # At most: of little data adaptive execution makes fewer, kept or not. A large cluster wants more.
     "spark.sql.shuffle.partitions": "8",
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.sql.parquet.compression.codec": "zstd",
     # Writers flush as they go: a demo leaves hundreds of small files, and a task each would be too many.
     "spark.sql.files.openCostInBytes": str(256 << 10),
@@ -156,6 +159,22 @@ def ship(*modules: str) -> None:
     """Give workers these modules by value: a cluster's nodes need numpy and pyarrow, not this package."""
     for name in modules:
         cloudpickle.register_pickle_by_value(import_module(name))  # type: ignore[no-untyped-call]  # vendored
+
+
+@contextmanager
+def keeping_nothing(spark: SparkSession) -> Iterator[None]:
+    """Have Spark drop at the end what it was told to keep meanwhile.
+
+    Spark takes equal plans for one: another audit of files that were written again would be answered from it.
+    """
+    before = {*spark.sparkContext._jsc.getPersistentRDDs()}
+    try:
+        yield
+    finally:
+        spark.catalog.clearCache()
+        for number, rdd in dict(spark.sparkContext._jsc.getPersistentRDDs()).items():
+            if number not in before:
+                rdd.unpersist()
 
 
 def alive(spark: SparkSession) -> bool:

@@ -66,8 +66,7 @@ def _lag(run: Run, at_us: Any, lacking: Any, late: Counter[int] | None) -> Lag:
         return Lag()
     delay = None
     if late:
-        values, counts = (np.array(each, np.int64) for each in zip(*late.items(), strict=True))
-        p50, p99, most = percentiles(values, counts, (50, 99, 100))
+        p50, p99, most = percentiles(late, (50, 99, 100))
         delay = {"p50": p50, "p99": p99, "max": most}
     gaps = np.diff(at_us)
     second, where = np.unique((at_us - run.started_us) // BIN_US, return_inverse=True)

@@ -214,7 +214,7 @@ def _measure(
     run = evidence.run
     cells: Cells = {restart.number: {} for restart in restarts}
     acked, delivered, applied = (
-        None if grains is None else grains.to_pandas()
+        None if grains is None else grains.toArrow().to_pandas()
         for grains in (acked_grains(evidence), delivered_grains(evidence), output_grains(evidence))
     )
     produce, outside = _produce(acked, restarts, run, cells)

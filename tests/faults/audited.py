@@ -77,7 +77,7 @@ def audited(spark: SparkSession, mixtures: Sequence[Mixture]) -> Outcome:
                 check(evidence, Levels())
                 for check in (delivery.check, latency.check, rebalance.check, spread.check)
             ]
-        evidence.shared.forget()
+        spark.catalog.clearCache()
     return judged(cases, mixtures, results)
 
 

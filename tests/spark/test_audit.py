@@ -62,6 +62,27 @@ def test_good_evidence_passes_every_check(passed: Audit) -> None:
     assert not [result.anomalies for result in passed.results if result.anomalies]
 
 
+def test_an_audit_keeps_nothing_in_its_session(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes equal plans for one: files that were written again would be answered from what it kept."""
+    write_evidence(tmp_path, 1_100)
+    kept = {*spark.sparkContext._jsc.getPersistentRDDs()}
+    assert lost(audit(spark, str(tmp_path), Levels())) == 0
+    file = next((tmp_path / "records").glob("*.parquet"))
+    whole = pq.read_table(file)
+    write_file(file, whole.slice(3))
+    assert lost(audit(spark, str(tmp_path), Levels())) == 3
+    write_file(file, pa.concat_tables([whole, whole]))
+    with pytest.raises(EvidenceError):
+        audit(spark, str(tmp_path), Levels())
+    assert {*spark.sparkContext._jsc.getPersistentRDDs()} <= kept
+    assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
+
+
+def lost(done: Audit) -> int:
+    found = done.results[0].anomalies.get("lost")
+    return found.count if found else 0
+
+
 def test_verdicts_have_the_shape_that_others_read(passed: Audit) -> None:
     document = json.loads(json.dumps(documents.verdicts(passed)))
     assert set(document) == {"schema", "kit", "run_id", "verdict", "checks", "timings_s"}

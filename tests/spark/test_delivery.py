@@ -18,7 +18,7 @@ from spark_checks.delivery.producer_to_topic import topic_hop
 from spark_checks.delivery.topic_to_group import group_hop, skipped
 from spark_checks.engine.anomalies import examples, tally
 from spark_checks.engine.blocks import BLOCK_BITS
-from spark_checks.engine.facts import ledger_blocks
+from spark_checks.engine.facts import ledger_totals
 from spark_checks.results import Anomaly
 from tests.spark.frames import Row, evidence, got, held, run, sent, shuffled, unsure, us
 
@@ -268,7 +268,7 @@ def test_of_a_ledger_that_lacks_a_row_one_block_is_sorted(spark: SparkSession) -
     sequence = spark.range(blocks * size).where(f"id != {size + 7}")
     ledger = found.need("ledger").drop("seq").crossJoin(sequence.withColumnRenamed("id", "seq"))
     found = replace(found, tables={**found.tables, "ledger": ledger})
-    ledger_blocks(found)
+    ledger_totals(found)
     with shuffled(spark) as rows:
         lacking = unledgered(found)["unledgered"]
     assert [(one["seq"], one["until_seq"]) for one in lacking.examples] == [(size + 7, size + 7)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -22,8 +21,7 @@ def test_the_rank_of_a_percentile_is_the_least_place_that_covers_it(
 
 
 def test_a_percentile_is_a_value_that_was_measured_and_none_between_two() -> None:
-    values, counts = np.array([8, 1, 3]), np.array([1, 5, 4])
-    assert percentiles(values, counts, (50, 51, 90, 99, 100)) == [1, 3, 3, 8, 8]
+    assert percentiles({8: 1, 1: 5, 3: 4}, (50, 51, 90, 99, 100)) == [1, 3, 3, 8, 8]
 
 
 def test_spark_and_lists_have_the_same_percentiles(spark: SparkSession) -> None:
