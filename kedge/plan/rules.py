@@ -82,9 +82,12 @@ def told() -> Mapping[str, Mapping[str, str]]:
 
 
 def setting(key: str) -> list[str]:
-    """Return the rules that set a key, with a client's prefix or without."""
+    """Return the rules that set a key, with the prefix of a client or without."""
     keys = {rule: re.split(r"[,;]\s*", of.get(_SETS, "")) for rule, of in told().items()}
-    return [rule for rule, of in keys.items() if any(f".{one}".endswith(f".{key}") for one in of)]
+    # client.id is a key of its own.
+    before = "admin|client|consumer|producer" if "." in key else "admin|consumer|producer"
+    named = re.compile(rf"(?:[\w-]+\.)*(?:{before})\.{re.escape(key)}")
+    return [rule for rule, of in keys.items() if any(one == key or named.fullmatch(one) for one in of)]
 
 
 def _plain(cell: str) -> str:
