@@ -15,6 +15,7 @@ _FIRST: Final = "0.1.0"
 CHANGED: Final[Mapping[str, str]] = {
     "balancer.bind": "0.2.0",
     "balancer.health": "0.2.0",
+    "balancer.limits": "0.2.0",
     "broker.cluster": "0.2.0",
     "client.stores": "0.2.0",
     "inventory.facts": "0.2.0",
