@@ -29,6 +29,7 @@ _ANY: Final = "0.0.0.0"  # noqa: S104 - what a person may write
 
 def check_connections(process: RunningProcess) -> Iterator[Finding]:
     """Yield what keeps a process from its brokers, or clients from the process."""
+    yield from _addresses(process)
     yield from _plaintext(process)
     yield from _logins(process)
     for key in ("listeners", "http.host", "kafka.rest.listeners"):
@@ -47,6 +48,43 @@ def check_connections(process: RunningProcess) -> Iterator[Finding]:
                 f"write {key}: {LOOPBACK.sub(_ANY, value.text)}",
                 Subject(keys=(key,)),
             )
+
+
+#: ClientUtils and Utils.HOST_PORT_PATTERN of Kafka's clients.
+_ADDRESS: Final = re.compile(r"(?:[\w\-%.]*://)?\[?[\w\-%.:]*]?:[0-9]+", re.ASCII)
+_NAME: Final = re.compile(r"(?:[\w\-%.]*://)?(?:\[[\w%.:]+]|[\w\-%.]+)", re.ASCII)
+
+
+def _addresses(process: RunningProcess) -> Iterator[Finding]:
+    """Yield brokers that are no HOST:PORT, with which no client starts."""
+    proxy = DISTRIBUTIONS.get(process.kind)
+    begins = [f"{name}." for name in clusters_of(process)] if process.kind == "mm2" else _CLIENTS
+    for key, value in own_values(process).items():
+        bare = key.removeprefix(PRODUCER)
+        begin = bare.removeprefix(proxy.keys.prefix if proxy else "").removesuffix("bootstrap.servers")
+        if not bare.endswith("bootstrap.servers") or begin not in begins or comes_later(value.text):
+            continue
+        named = [one.strip() for one in value.text.split(",")]
+        wrong = [one for one in named if one and not _ADDRESS.fullmatch(one)]
+        if wrong:
+            there = [_address(one) for one in re.split(r"[,;\s]+", value.text) if one]
+            of = ".producer_settings" if bare != key else ""
+            yield Finding(
+                "error",
+                "review.brokers",
+                value.place,
+                f"{bare} has {wrong[0]}, which is no HOST:PORT: its clients refuse to start",
+                f"write {bare}={','.join(there)}, or the port at which its brokers listen",
+                Subject(of, (bare,)),
+            )
+
+
+def _address(text: str) -> str:
+    """Return an address as a client takes it, at the port of brokers where none is written."""
+    if whole := _ADDRESS.match(text):
+        return whole[0]
+    name = _NAME.match(text)
+    return f"{name[0] if name else 'HOST'}:9092"
 
 
 def check_ports(process: RunningProcess) -> Iterator[Finding]:
