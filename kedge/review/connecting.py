@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kedge.plan.findings import Finding, Severity, Subject
+from kedge.plan.inventory.clusters import same_cluster
 from kedge.review.containers import LOOPBACK
+from kedge.review.kinds import variable_of
 from kedge.review.processes import PRODUCER, RunningProcess, clusters_of, covers, own_values
 from kedge.review.reading import comes_later
 from kedge.services.rest.distributions import DISTRIBUTIONS
@@ -85,6 +88,35 @@ def _address(text: str) -> str:
         return whole[0]
     name = _NAME.match(text)
     return f"{name[0] if name else 'HOST'}:9092"
+
+
+def with_shared_ids(processes: Iterable[RunningProcess]) -> list[RunningProcess]:
+    """Return the processes, each REST proxy with a finding where an earlier one has its id already."""
+    found: list[RunningProcess] = []
+    for one in processes:
+        proxy = DISTRIBUTIONS.get(one.kind)
+        own = one.values.get(proxy.identity) if proxy else None
+        if proxy and own and own.text and not comes_later(own.text):
+            other = next((
+                p for p in found
+                if p.kind == one.kind and (value := p.values.get(proxy.identity)) and value.text == own.text
+                and _may_share(one, p, f"{proxy.keys.prefix}bootstrap.servers")
+            ), None)  # fmt: skip
+            if other:
+                name = variable_of(one.variables, proxy.identity) if one.variables else proxy.identity
+                place = other.where.removeprefix(one.where.partition(",")[0]).strip(", ")
+                what = f"{name} is {own.text} in {place} too: names of consumers do not tell the two apart"
+                fix = f"write a {name} of its own for each"
+                shared = Finding("warning", "rest.identity", own.place, what, fix)
+                one = replace(one, findings=(*one.findings, shared))  # noqa: PLW2901 - the same process
+        found.append(one)
+    return found
+
+
+def _may_share(one: RunningProcess, other: RunningProcess, key: str) -> bool:
+    """Return whether two processes may be of one cluster: nothing says that they are not."""
+    named = [p.values[key].text if key in p.values else "" for p in (one, other)]
+    return not all(named) or any(map(comes_later, named)) or same_cluster(*named)
 
 
 def check_ports(process: RunningProcess) -> Iterator[Finding]:
