@@ -148,7 +148,8 @@ def review(
         if part.kind == "sysctl":
             found.append(judge_kernel(part, machine))
         elif part.kind == "haproxy":
-            balancer = judge_balancer(part, machine)
+            beside = [one for one in parts if one.kind == "haproxy"]
+            balancer = judge_balancer(part, machine, beside)
             if isinstance(balancer, str):
                 others.append(f"{part.where}: {balancer}")
             else:
