@@ -72,11 +72,16 @@ def _addresses(process: RunningProcess) -> Iterator[Finding]:
         if wrong:
             there = [_address(one) for one in re.split(r"[,;\s]+", value.text) if one]
             of = ".producer_settings" if bare != key else ""
+            # Clients of 3.9 take what ends with an address, and leave out what stands before it.
+            ends = [end for one in wrong if _ADDRESS.fullmatch(end := re.split(r"[^\w\-%.:[\]]", one)[-1])]
+            taken = len(ends) == len(wrong)
+            refuse = f"clients of 4.1 refuse to start, and those of 3.9 read {ends[0]} alone" if taken else (
+                "its clients refuse to start")  # fmt: skip
             yield Finding(
-                "error",
+                "warning" if taken else "error",
                 "review.brokers",
                 value.place,
-                f"{bare} has {wrong[0]}, which is no HOST:PORT: its clients refuse to start",
+                f"{bare} has {wrong[0]}, which is no HOST:PORT: {refuse}",
                 f"write {bare}={','.join(there)}, or the port at which its brokers listen",
                 Subject(of, (bare,)),
             )
@@ -84,6 +89,7 @@ def _addresses(process: RunningProcess) -> Iterator[Finding]:
 
 def _address(text: str) -> str:
     """Return an address as a client takes it, at the port of brokers where none is written."""
+    text = re.sub(r"^[^\w[]+", "", text)
     if whole := _ADDRESS.match(text):
         return whole[0]
     name = _NAME.match(text)

@@ -191,6 +191,19 @@ def test_brokers_without_a_port_are_found_with_what_to_write(
     assert told == ([begin] if found else [])
 
 
+@pytest.mark.parametrize(
+    ("brokers", "read", "meant"),
+    [("=k:9092,l:9092", "k:9092", "k:9092,l:9092"), ("k:9092;l:9093", "l:9093", "k:9092,l:9093")],
+)
+def test_brokers_that_older_clients_take_are_a_warning(
+    tmp_path: Path, brokers: str, read: str, meant: str
+) -> None:
+    text = f"key.serializer=o.S\nbootstrap.servers={brokers}\n"
+    (told,) = said(tmp_path, "review.brokers", producer__properties=text)
+    assert told.startswith("warning 2: ")
+    assert f"those of 3.9 read {read} alone; write bootstrap.servers={meant}, or" in told
+
+
 def test_the_old_consumers_zookeeper_gives_way_to_brokers(tmp_path: Path) -> None:
     old = "zookeeper.connect=zk:2181\ngroup.id=m\n"
     new = "bootstrap.servers=b:9092\n"
