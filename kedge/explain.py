@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
@@ -15,10 +16,13 @@ from pydantic.fields import FieldInfo
 from kedge.evidence.command_line import described, working
 from kedge.evidence.nearest import nearest
 from kedge.evidence.printable import plain_lines
+from kedge.evidence.secrets import looks_secret
 from kedge.keys import catalogue
-from kedge.plan.compact_names import compact
+from kedge.plan.compact_names import compact, fold
+from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.archives import read_archives
 from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.inventory.secrets import Known
 from kedge.plan.inventory.variables import OfHost, Shared
 from kedge.plan.inventory.yaml_files import InventoryError
 from kedge.plan.plan import Plan
@@ -65,7 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_intermixed_args(arguments)
     try:
         with working(f"planning {', '.join(map(str, options.inventory))}"):
-            plan = _plan(options.inventory)
+            read = read_inventory(options.inventory, SERVICES) if options.inventory else None
+            plan = make_plan(read, archives=read_archives(read, SERVICES)) if read else None
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 2
@@ -85,21 +90,16 @@ def main(arguments: list[str] | None = None) -> int:
         fix = f"did you mean {near}?" if near else where
         print(f"kedge explain {options.word}: nothing has this name; {fix}", file=sys.stderr)
         return 2
+    if read:
+        known += list(of_inventory(read, options.word, options.where))
     if plan and not planned:
         place = f" for {options.where}" * bool(options.where)
-        planned = [f"the plan has no setting and no finding of this name{place}"]
+        planned = [f"no setting and no finding of the plan has this name{place}"]
     if not plan:
         planned = ["with -i INVENTORY also what its plan does with it, from which of your numbers"]
     blocks = ["\n".join(block) for block in (known, planned) if block]
     print(plain_lines("\n\n".join(blocks)))
     return 0
-
-
-def _plan(inventory: list[Path]) -> Plan | None:
-    if not inventory:
-        return None
-    read = read_inventory(inventory, SERVICES)
-    return make_plan(read, archives=read_archives(read, SERVICES))
 
 
 def words(plan: Plan | None) -> set[str]:
@@ -126,8 +126,8 @@ def of_key(key: str) -> Iterator[str]:
         for purpose, components in catalogue.purposes(key).items():
             yield from wrapped(f"{', '.join(components)}: {purpose}", 4)
         yield "read by"
-    elif (client := key.partition("."))[0] in _CLIENTS:
-        yield from of_key(client[2])
+    elif client := re.fullmatch(rf"(?:[^.]+\.)?(?:{'|'.join(_CLIENTS)})\.(.+)", key):
+        yield from of_key(client[1])
     elif key.startswith(_OF_IMAGE):
         yield from of_key(key.removeprefix(_OF_IMAGE).lower().replace("_", "."))
     for (takes, default), readers in said.items():
@@ -145,6 +145,32 @@ def of_variable(word: str) -> Iterator[str]:
         yield from wrapped(field.description or "", 4)
         yield from ([f"    planned by {rules[0]}"] if rules else [])
         yield from ([f"    default {default}"] if isinstance(default, bool | int | float | str) else [])
+
+
+def of_inventory(inventory: Inventory, word: str, where: str = "") -> Iterator[str]:
+    """Yield what an inventory has under a variable, by hosts; of a secret no more than that."""
+    known = Known(inventory)
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in dict.fromkeys(name for name, _ in _named(word)):
+        top, _, last = name.partition(".")
+        for host, variables in inventory.hosts.items():
+            if not _is_at(host, where):
+                continue
+            for path, value in _leaves(variables.get(top), top):
+                if not last or path.endswith(f".{last}") or f".{last}." in path:
+                    shown = "***" if looks_secret(path) else known.masked(str(value))
+                    found.setdefault((path, shown), []).append(host)
+    for (path, value), hosts in found.items():
+        yield f"    {fold(hosts)}: {path} = {value}"
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    """Yield the single values below a variable, each with its path."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _leaves(one, f"{path}.{key}")
+    elif value is not None:
+        yield path, value
 
 
 def _named(word: str) -> Iterator[tuple[str, FieldInfo]]:

@@ -148,14 +148,16 @@ def _finding(
     otherwise: str,
     there: Container[str],
 ) -> Finding:
+    own = of.keys[0]
     if key in read.ever:
-        what = f"{read.name} does not read {key}, which other versions do"
-        return Finding("warning", rule, where, what, f"take {key} out", of)
+        what = f"{read.name} does not read {own}, which other versions do"
+        return Finding("warning", rule, where, what, f"take {own} out", of)
     theirs = next((one for one in _CLIENTS if key in every_key(one)), None)
     near = None if theirs else _meant(key, read.known)
     # Of another client, and set for that already: no slip of the pen.
     near = None if near and near in there and near.split(".")[-2:] == key.split(".")[-2:] else near
-    what = f"{read.name} does not know {key}{consequence}"
+    near = f"{own.removesuffix(key)}{near}" if near else None
+    what = f"{read.name} does not know {own}{consequence}"
     otherwise = f": it is a key of {theirs}s" if theirs else otherwise
-    fix = f"did you mean {near}?" if near else f"take {key} out{otherwise}"
+    fix = f"did you mean {near}?" if near else f"take {own} out{otherwise}"
     return Finding(severity, rule, where, what, fix, replace(of, known=False, meant=near or ""))

@@ -15,6 +15,7 @@ _FIRST: Final = "0.1.0"
 CHANGED: Final[Mapping[str, str]] = {
     "balancer.bind": "0.2.0",
     "balancer.health": "0.2.0",
+    "balancer.limits": "0.2.0",
     "broker.cluster": "0.2.0",
     "client.stores": "0.2.0",
     "inventory.facts": "0.2.0",
@@ -44,6 +45,8 @@ CHANGED: Final[Mapping[str, str]] = {
     "rest.producer.batch": "0.2.0",
     "rest.producer.retries": "0.2.0",
     "rest.workload": "0.2.0",
+    "review.balancer": "0.2.0",
+    "review.brokers": "0.2.0",
     "review.code": "0.2.0",
     "review.converter": "0.2.0",
     "review.login": "0.2.0",
@@ -82,9 +85,12 @@ def told() -> Mapping[str, Mapping[str, str]]:
 
 
 def setting(key: str) -> list[str]:
-    """Return the rules that set a key, with a client's prefix or without."""
+    """Return the rules that set a key, with the prefix of a client or without."""
     keys = {rule: re.split(r"[,;]\s*", of.get(_SETS, "")) for rule, of in told().items()}
-    return [rule for rule, of in keys.items() if any(f".{one}".endswith(f".{key}") for one in of)]
+    # client.id is a key of its own.
+    before = "admin|client|consumer|producer" if "." in key else "admin|consumer|producer"
+    named = re.compile(rf"(?:[\w-]+\.)*(?:{before})\.{re.escape(key)}")
+    return [rule for rule, of in keys.items() if any(one == key or named.fullmatch(one) for one in of)]
 
 
 def _plain(cell: str) -> str:

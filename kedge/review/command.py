@@ -19,6 +19,7 @@ from kedge.plan.findings import Finding, Severity
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.secrets import Known
 from kedge.plan.variables import Strict, read_model
+from kedge.review.connecting import with_shared_ids
 from kedge.review.judging import Judgement, judge, model_of, numbers_of, without_secrets_of
 from kedge.review.kinds import parts_of
 from kedge.review.neighbours import judge_balancer, judge_kernel
@@ -121,7 +122,7 @@ def review(
     parts, missing = with_their_files(parts)
     parts, alone = with_connectors(parts)
     others = [f"{part.where}: {part.heading}" for part in parts if part.kind == "other"] + missing + alone
-    processes = processes_of(parts)
+    processes = with_shared_ids(processes_of(parts))
     others += [
         f"{p.where}: its configuration {file}; add that file"
         for p in processes
@@ -147,7 +148,8 @@ def review(
         if part.kind == "sysctl":
             found.append(judge_kernel(part, machine))
         elif part.kind == "haproxy":
-            balancer = judge_balancer(part, machine)
+            beside = [one for one in parts if one.kind == "haproxy"]
+            balancer = judge_balancer(part, machine, beside)
             if isinstance(balancer, str):
                 others.append(f"{part.where}: {balancer}")
             else:

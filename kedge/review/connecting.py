@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kedge.plan.findings import Finding, Severity, Subject
+from kedge.plan.inventory.clusters import same_cluster
 from kedge.review.containers import LOOPBACK
+from kedge.review.kinds import variable_of
 from kedge.review.processes import PRODUCER, RunningProcess, clusters_of, covers, own_values
 from kedge.review.reading import comes_later
 from kedge.services.rest.distributions import DISTRIBUTIONS
@@ -29,6 +32,7 @@ _ANY: Final = "0.0.0.0"  # noqa: S104 - what a person may write
 
 def check_connections(process: RunningProcess) -> Iterator[Finding]:
     """Yield what keeps a process from its brokers, or clients from the process."""
+    yield from _addresses(process)
     yield from _plaintext(process)
     yield from _logins(process)
     for key in ("listeners", "http.host", "kafka.rest.listeners"):
@@ -47,6 +51,78 @@ def check_connections(process: RunningProcess) -> Iterator[Finding]:
                 f"write {key}: {LOOPBACK.sub(_ANY, value.text)}",
                 Subject(keys=(key,)),
             )
+
+
+#: ClientUtils and Utils.HOST_PORT_PATTERN of Kafka's clients.
+_ADDRESS: Final = re.compile(r"(?:[\w\-%.]*://)?\[?[\w\-%.:]*]?:[0-9]+", re.ASCII)
+_NAME: Final = re.compile(r"(?:[\w\-%.]*://)?(?:\[[\w%.:]+]|[\w\-%.]+)", re.ASCII)
+
+
+def _addresses(process: RunningProcess) -> Iterator[Finding]:
+    """Yield brokers that are no HOST:PORT, with which no client starts."""
+    proxy = DISTRIBUTIONS.get(process.kind)
+    begins = [f"{name}." for name in clusters_of(process)] if process.kind == "mm2" else _CLIENTS
+    for key, value in own_values(process).items():
+        bare = key.removeprefix(PRODUCER)
+        begin = bare.removeprefix(proxy.keys.prefix if proxy else "").removesuffix("bootstrap.servers")
+        if not bare.endswith("bootstrap.servers") or begin not in begins or comes_later(value.text):
+            continue
+        named = [one.strip() for one in value.text.split(",")]
+        wrong = [one for one in named if one and not _ADDRESS.fullmatch(one)]
+        if wrong:
+            there = [_address(one) for one in re.split(r"[,;\s]+", value.text) if one]
+            of = ".producer_settings" if bare != key else ""
+            # Clients of 3.9 take what ends with an address, and leave out what stands before it.
+            ends = [end for one in wrong if _ADDRESS.fullmatch(end := re.split(r"[^\w\-%.:[\]]", one)[-1])]
+            taken = len(ends) == len(wrong)
+            refuse = f"clients of 4.1 refuse to start, and those of 3.9 read {ends[0]} alone" if taken else (
+                "its clients refuse to start")  # fmt: skip
+            yield Finding(
+                "warning" if taken else "error",
+                "review.brokers",
+                value.place,
+                f"{bare} has {wrong[0]}, which is no HOST:PORT: {refuse}",
+                f"write {bare}={','.join(there)}, or the port at which its brokers listen",
+                Subject(of, (bare,)),
+            )
+
+
+def _address(text: str) -> str:
+    """Return an address as a client takes it, at the port of brokers where none is written."""
+    text = re.sub(r"^[^\w[]+", "", text)
+    if whole := _ADDRESS.match(text):
+        return whole[0]
+    name = _NAME.match(text)
+    return f"{name[0] if name else 'HOST'}:9092"
+
+
+def with_shared_ids(processes: Iterable[RunningProcess]) -> list[RunningProcess]:
+    """Return the processes, each REST proxy with a finding where an earlier one has its id already."""
+    found: list[RunningProcess] = []
+    for one in processes:
+        proxy = DISTRIBUTIONS.get(one.kind)
+        own = one.values.get(proxy.identity) if proxy else None
+        if proxy and own and own.text and not comes_later(own.text):
+            other = next((
+                p for p in found
+                if p.kind == one.kind and (value := p.values.get(proxy.identity)) and value.text == own.text
+                and _may_share(one, p, f"{proxy.keys.prefix}bootstrap.servers")
+            ), None)  # fmt: skip
+            if other:
+                name = variable_of(one.variables, proxy.identity) if one.variables else proxy.identity
+                place = other.where.removeprefix(one.where.partition(",")[0]).strip(", ")
+                what = f"{name} is {own.text} in {place} too: names of consumers do not tell the two apart"
+                fix = f"write a {name} of its own for each"
+                shared = Finding("warning", "rest.identity", own.place, what, fix)
+                one = replace(one, findings=(*one.findings, shared))  # noqa: PLW2901 - the same process
+        found.append(one)
+    return found
+
+
+def _may_share(one: RunningProcess, other: RunningProcess, key: str) -> bool:
+    """Return whether two processes may be of one cluster: nothing says that they are not."""
+    named = [p.values[key].text if key in p.values else "" for p in (one, other)]
+    return not all(named) or any(map(comes_later, named)) or same_cluster(*named)
 
 
 def check_ports(process: RunningProcess) -> Iterator[Finding]:

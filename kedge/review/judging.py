@@ -164,7 +164,7 @@ def judge(
         texts = {key: value.text for key, value in process.values.items() if not comes_later(value.text)}
         # What is put in later is there, and nothing more is known of it; a template's names are names.
         names = clusters_of(process)
-        if all(f"{name}.bootstrap.servers" in process.values for name in names):
+        if "clusters" not in texts and all(f"{name}.bootstrap.servers" in process.values for name in names):
             texts |= {"clusters": ", ".join(names)} if names else {}
         if "clusters" in texts or "clusters" not in process.values:
             found += check_topology({key: texts.get(key, LATER) for key in process.values})

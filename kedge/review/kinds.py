@@ -93,6 +93,7 @@ _COMPOSE: Final = re.compile(r"(?m)^[ \t]*(?:- )?(services|spec|containers|image
 _HAPROXY: Final = re.compile(r"(?m)^[ \t]*(?:frontend|backend|listen)[ \t]+\S")
 _NGINX: Final = re.compile(r"(?m)^[ \t]*(?:proxy_pass[ \t]|upstream[ \t]+\S+[ \t]*\{)")
 _SYSCTL: Final = re.compile(r"(?m)^[ \t]*(?:sysctl[ \t]+-w[ \t]+|-)?(?:net|vm|fs|kernel)\.[\w./-]+[ \t]*=")
+_SYSCTL_KEY: Final = re.compile(r"(?:net|vm|fs|kernel)[./][\w./-]+")
 _UNIT: Final = re.compile(r"(?m)^\[(?:Unit|Service|Install)\][ \t]*$")
 #: A kernel has a few for each of its network devices.
 _SYSCTL_KEYS: Final = 100_000
@@ -176,11 +177,28 @@ def parts_of(path: Path) -> list[FileFindings]:
         return [_of_unit(text, name)]
     lines = [line for line in text.split("\n") if line.strip() and line.strip()[0] not in "#!;"]
     if len(_SYSCTL.findall(text)) * 2 >= len(lines):
-        return [FileFindings("sysctl", name, properties(text, name, _SYSCTL_KEYS))]
+        return [_of_kernel(text, name)]
     if commands := list(_commands(text, name)):
         variables = assignments(text, name)
         return [_of_command(value, variables, name) for value in commands]
     return [_of_keys(text, name, path)]
+
+
+def _of_kernel(text: str, name: str) -> FileFindings:
+    findings = []
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        key, *rest = line.split(maxsplit=1) or [""]
+        if "=" in line or not _SYSCTL_KEY.fullmatch(bare := key.removeprefix("-")):
+            continue
+        lines[at] = ""
+        # With a dash before it, systemd takes it for one to leave alone.
+        if bare == key:
+            what = f"{key} has no =: sysctl leaves the line out"
+            fix = f"write {key} = {' '.join(rest).rstrip() or 'VALUE'}"
+            findings.append(Finding("error", "host.own", f"{name}:{at + 1}", what, fix))
+    values = properties("\n".join(lines), name, _SYSCTL_KEYS)
+    return FileFindings("sysctl", name, values, findings=tuple(findings))
 
 
 def _of_resource(one: Resource) -> FileFindings:

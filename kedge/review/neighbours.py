@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from kedge.plan.findings import Finding, Subject
+from kedge.evidence.nearest import nearest
+from kedge.plan.findings import Finding, Severity, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.settings import Setting
 from kedge.review.judging import Judgement, ReviewedKey
 from kedge.review.kinds import SIGNS, FileFindings
 from kedge.review.processes import ARCHIVE, HOST, TITLES, FileReader, ReviewedMachine
-from kedge.review.reading import Value
+from kedge.review.reading import Value, comes_later
 from kedge.services.host.kernel import effective
 from kedge.services.planning import make_plan
 
 _SECTION: Final = re.compile(
-    r"(global|defaults|frontend|backend|listen|peers|resolvers|userlist|program)\b\s*(.*)"
+    r"(global|defaults|frontend|backend|listen|peers|resolvers|userlist|program|mailers|cache|fcgi-app|ring"
+    r"|http-errors|log-forward|log-profile|crt-store|traces|acme)(?:\s+(.*))?"
 )
+_PROXIES: Final = ("defaults", "frontend", "backend", "listen")
+#: As haproxy -c names them (2.6), and one of newer versions.
+_TIMEOUTS: Final = ("client", "server", "connect", "check", "queue", "http-keep-alive", "http-request",
+                    "tunnel", "tarpit", "client-fin", "server-fin", "client-hs")  # fmt: skip
+_TIME: Final = re.compile(r"(\d+)(us|ms|s|m|h|d)?")
+#: A time without a unit is in milliseconds; nobody writes so few of them.
+_FEW_MS: Final = 1_000
+#: What keeps requests from a dead server: to ask it, or what another one is told.
+_CHECKED: Final = {"check", "agent-check", "track", "no-check", "disabled"}
 #: By its name, or the port of a server, a backend is one of REST proxies.
 _REST: Final = re.compile(r"rest|bridge", re.IGNORECASE)
 _PORTS: Final = re.compile(r":808[2-9]\b")
@@ -51,8 +62,13 @@ class _Section:
         return found
 
 
-def judge_balancer(part: FileFindings, machine: ReviewedMachine) -> Judgement | str:
-    """Return what there is to say of a HAProxy before REST proxies; why it says nothing of them, else."""
+def judge_balancer(
+    part: FileFindings, machine: ReviewedMachine, beside: Iterable[FileFindings] = ()
+) -> Judgement | str:
+    """Return what there is to say of a HAProxy before REST proxies; why it says nothing of them, else.
+
+    What ``beside`` it is of HAProxy may have its backends.
+    """
     sections = list(_sections(part.values[""].text, part.where))
     serving = [s for s in sections if s.kind in ("backend", "listen") and _servers(s)]
     # Who asks about a file with one backend asks about that.
@@ -75,9 +91,77 @@ def judge_balancer(part: FileFindings, machine: ReviewedMachine) -> Judgement | 
     without = replace(clients, groups={"kafka_rest": (HOST,), "all": (HOST,)})
     findings = [f for f in make_plan(without).findings if f.rule == "rest.stickiness"] if servers > 1 else []
     place = next((p for backend in backends for _, p in backend.lines), part.where)
-    found = tuple(replace(f, where=place) for f in findings)
+    named = {s.name for one in (part, *beside) for s in _sections(one.values[""].text, "")
+             if s.kind in ("backend", "listen")}  # fmt: skip
+    found = [
+        *_refused(sections, named),
+        *_risky(sections, backends),
+        *(replace(f, where=place) for f in findings),
+    ]
     why = f"{servers} server{'' if servers == 1 else 's'} in {', '.join(b.name for b in backends)}"
-    return Judgement(TITLES["haproxy"], part.where, "2.6", why, found, tuple(rows), (), looked=_LOOKED)
+    return Judgement(TITLES["haproxy"], part.where, "2.6", why, tuple(found), tuple(rows), (), looked=_LOOKED)
+
+
+def _refused(sections: list[_Section], backends: Iterable[str]) -> Iterator[Finding]:
+    """Yield what haproxy -c refuses: timeouts that it does not know, and backends that are not there."""
+    for words, place in _lines(sections):
+        name = words[1].strip("\"'") if len(words) > 1 else ""
+        if words[0] == "timeout" and name not in _TIMEOUTS:
+            near = nearest(name, _TIMEOUTS)
+            fix = f"did you mean timeout {near}?" if near else f"write one of {', '.join(_TIMEOUTS)}"
+            yield _of_balancer("error", place, f"HAProxy knows no timeout {name}, and refuses the file", fix)
+        elif words[0] == "timeout" and not _TIME.fullmatch(time := _time(words)) and "$" not in time:
+            what = f"timeout {name} is {time or 'empty'}, which is no time: HAProxy refuses the file"
+            yield _of_balancer(
+                "error", place, what, f"write timeout {name} 30s, or another number with its unit"
+            )
+        elif (
+            words[0] in ("default_backend", "use_backend")
+            and not re.search(r"[%$]", name)
+            and (name not in backends)
+        ):
+            near = nearest(name, backends)
+            fix = (
+                f"did you mean {near}?" if near else f"write backend {name}, or the name of one that is there"
+            )
+            what = f"{words[0]} is {name}, and there is no such backend: HAProxy refuses the file"
+            yield _of_balancer("error", place, what, fix)
+
+
+def _risky(sections: list[_Section], backends: list[_Section]) -> Iterator[Finding]:
+    """Yield what HAProxy takes and nobody means: milliseconds for seconds, servers that it never asks."""
+    for words, place in _lines([s for s in sections if s.kind != "backend" or s in backends]):
+        time = _TIME.fullmatch(_time(words)) if words[0] == "timeout" else None
+        if time and not time[2] and 0 < int(time[1][:10]) < _FEW_MS:
+            what = f"timeout {words[1]} is {time[1]}: without a unit that is {time[1]} ms"
+            fix = f"write timeout {words[1]} {time[1]}s, or {time[1]}ms if you mean that"
+            yield _of_balancer("warning", place, what, fix, f"timeout {words[1]}")
+    wide = [s for s in sections if s.kind == "defaults"]
+    for backend in backends:
+        servers = [(words, place) for words, place in backend.lines if words[0] == "server"]
+        if any(w[0] == "default-server" and "check" in w for w, _ in _lines([*wide, backend])):
+            continue
+        dead = [(words, place) for words, place in servers if not _CHECKED & set(words)]
+        if dead and len(servers) > 1:
+            more = f" and {len(dead) - 1} more" if len(dead) > 1 else ""
+            first = f"{' '.join(dead[0][0][1:2])}{more} of {backend.name}"
+            what = f"{first} without check: a dead instance gets requests"
+            fix = f"write check behind each server, or default-server check before them in {backend.name}"
+            yield _of_balancer("warning", dead[0][1], what, fix)
+
+
+def _lines(sections: Iterable[_Section]) -> Iterator[tuple[list[str], str]]:
+    """Yield the lines of sections that have timeouts and backends."""
+    for section in sections:
+        yield from section.lines if section.kind in _PROXIES else ()
+
+
+def _time(words: list[str]) -> str:
+    return words[2].strip("\"'") if len(words) > 2 else ""
+
+
+def _of_balancer(severity: Severity, place: str, message: str, fix: str, *keys: str) -> Finding:
+    return Finding(severity, "review.balancer", place, message, fix, Subject(keys=keys))
 
 
 def _behind_balancer(machine: ReviewedMachine, *, sticky: bool, proxies: int = 2) -> Inventory:
@@ -187,7 +271,7 @@ def _sections(text: str, name: str) -> Iterator[_Section]:
         if match := _SECTION.fullmatch(line):
             if section:
                 yield section
-            section = _Section(match[1], match[2].split(" ")[0] or match[1])
+            section = _Section(match[1], (match[2] or match[1]).split()[0].strip("\"'"))
         elif section:
             section.lines.append((line.split(), f"{name}:{number}"))
     if section:
@@ -211,7 +295,9 @@ def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:
         found.append(
             Finding("error", "host.own", "", what, "write its KEY = VALUE", Subject(keys=(_COMMAND,)))
         )
+    found = [*_no_numbers(values, {s.key: s.value for s in _of(plan, "host_tuning")}), *found]
     places = tuple(replace(f, where=_place(f, values, part.where)) for f in found if f.severity != "note")
+    places = (*part.findings, *places)
     return Judgement(
         TITLES["sysctl"],
         part.where,
@@ -222,6 +308,41 @@ def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:
         (),
         looked=("its keys and their values",),
     )
+
+
+#: Settings of the plan of which the kernel takes whole numbers, and what Linux has by itself.
+_NUMBERS: Final[Mapping[str, str]] = {
+    "net.core.netdev_max_backlog": "1000",
+    "net.core.rmem_max": "4194304",
+    "net.core.somaxconn": "4096",
+    "net.core.wmem_max": "4194304",
+    "net.ipv4.ip_local_port_range": "32768 60999",
+    "net.ipv4.tcp_max_syn_backlog": "2048",
+    "net.ipv4.tcp_rmem": "4096 131072 33554432",
+    "net.ipv4.tcp_syncookies": "1",
+    "net.ipv4.tcp_wmem": "4096 16384 4194304",
+    "vm.max_map_count": "65530",
+    "vm.swappiness": "60",
+}
+#: As the kernel reads one: decimal, hexadecimal, or octal.
+_NUMBER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,8}|0*[0-9]{1,10})", re.ASCII)
+_MOST: Final = 2**31 - 1
+
+
+def _no_numbers(values: Mapping[str, Value], planned: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield values that the kernel refuses, since they are no numbers, or none that it holds."""
+    for key, default in _NUMBERS.items():
+        if key not in values or comes_later(values[key].text):
+            continue
+        # What stands behind as many numbers as it takes is left out.
+        said = values[key].text.split()[: len(default.split())] or ["empty"]
+        if any(
+            not _NUMBER.fullmatch(one) or int(one, 16 if "x" in one.lower() else 10) > _MOST for one in said
+        ):
+            takes = f"the kernel takes whole numbers up to {_MOST}: it refuses it"
+            what = f"{key} is {values[key].text or 'empty'}, and {takes}"
+            fix = f"write {key} = {planned.get(key) or default}"
+            yield Finding("error", "host.own", "", what, fix, Subject(keys=(key,)))
 
 
 #: What a line of a script begins with.

@@ -73,6 +73,7 @@ def _short(one: Judgement) -> Iterator[str]:
     yield from _hung("  ", looked(one))
     rows = chosen(one.rows, full=False)
     said = {key for f in shown if f.subject for key in f.subject.keys}
+    meant = {f.subject.meant for f in shown if f.subject}
     placed = {f.where for f in shown if f.subject is None}
     # What rests on a number that nobody gave is not advised; a value that is filled in later is not known.
     # What writes into a folder that a deploy makes would not start elsewhere; Kafka's scripts have the flags
@@ -82,6 +83,8 @@ def _short(one: Judgement) -> Iterator[str]:
         for row in rows
         if not row.needs
         and not (row.place and (row.key in said or row.place in placed))
+        # A misspelt key stands in its place.
+        and not (row.today is None and row.key in meant)
         and not comes_later(row.today or "")
         and not (row.today is None and ("/var/log/" in (row.planned or "") or row.rule.endswith(".gc")))
     ]

@@ -101,14 +101,14 @@ def test_every_command_of_the_readme_is_tested_here_or_elsewhere(tmp_path: Path)
     ]
     assert own == [
         "cp -rn inventories/example/. inventories/mine",
-        ".venv/bin/kedge plan --inventory inventories/mine",
+        ".venv/bin/kedge plan --inventory inventories/mine --all",
     ]
     mine = tmp_path / "mine"
     for _ in "once", "again":
         subprocess.run(own[0].replace("inventories/mine", str(mine)).split(), cwd=ROOT, check=True)
     assert not (mine / "example").exists()
     done = subprocess.run(
-        [sys.executable, "-m", "kedge", "plan", "--inventory", str(mine)],
+        [sys.executable, "-m", "kedge", "plan", "--inventory", str(mine), "--all"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -116,7 +116,9 @@ def test_every_command_of_the_readme_is_tested_here_or_elsewhere(tmp_path: Path)
     )
     assert done.returncode == 0, done.stderr
     assert "0 errors" in done.stdout
-    assert "kafka_rest rest[1-2]: 4 instances" in done.stdout
+    shown = re.search(r"(?m)^    (KAFKAREST_HEAP_OPTS=.*)$", (ROOT / "README.md").read_text())
+    assert shown
+    assert shown[1] in done.stdout
 
 
 def test_every_make_target_that_is_named_exists() -> None:

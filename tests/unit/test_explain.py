@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_key_of_a_plan_is_told_with_its_reason_where_it_was_asked_for(
     assert capsys.readouterr().out == said
     assert main(["linger.ms", "kafka1", *EXAMPLE]) == 0
     assert capsys.readouterr().out.endswith(
-        "\n\nthe plan has no setting and no finding of this name for kafka1\n"
+        "\n\nno setting and no finding of the plan has this name for kafka1\n"
     )
 
 
@@ -65,6 +66,32 @@ def test_a_variable_is_told_with_what_the_plan_has_for_it(capsys: pytest.Capture
     )
     assert main(["kafka_rest_archive", *EXAMPLE]) == 0
     assert "warning: rest[1-2]: kafka_rest_archive (inventory.archive)\n" in capsys.readouterr().out
+
+
+def test_a_variable_is_told_with_its_values_and_without_its_secrets(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["kafka_rest_workload.consumers", *EXAMPLE]) == 0
+    assert "    rest[1-2]: kafka_rest_workload.consumers = 200\n" in capsys.readouterr().out
+    copy = tmp_path / "own"
+    shutil.copytree(EXAMPLE[1], copy)
+    with (copy / "group_vars" / "kafka_rest" / "main.yml").open("a") as more:
+        more.write("kafka_rest_password: hunter2hunter2\nkafka_rest_user: kit\n")
+    for word in ("kafka_rest_password", "kafka_rest_user"):
+        assert main([word, "-i", str(copy)]) == 0
+        said = capsys.readouterr().out
+        assert f"rest[1-2]: {word} = " in said
+        assert "hunter2" not in said
+
+
+def test_a_key_is_found_behind_the_alias_of_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dr.producer.linger.ms"]) == 0
+    assert "producer 4.3: a whole number from 0; default 5" in capsys.readouterr().out
+
+
+def test_a_short_key_is_told_with_its_own_rules_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["id"]) == 0
+    assert capsys.readouterr().out.count("\nrule ") == 1
 
 
 def test_a_rule_is_told_with_its_findings(capsys: pytest.CaptureFixture[str]) -> None:

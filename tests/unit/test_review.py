@@ -525,6 +525,30 @@ def test_kernel_settings_are_never_planned_below_what_a_host_has(tmp_path: Path)
     assert [f.where.rpartition("/")[2] for f in judgement.findings] == ["sysctl.txt:3"]
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("vm.max_map_count = banana", "write vm.max_map_count = 65530"),
+        ("net/core/wmem_max=lots", "write net.core.wmem_max = 16777216"),
+        ("net.core.somaxconn=", "write net.core.somaxconn = 4096"),
+        ("net.core.wmem_max = 99999999999", "write net.core.wmem_max = 16777216"),
+        ("net.ipv4.tcp_wmem = 4096 16384 x", "write net.ipv4.tcp_wmem = 4096 16384 16777216"),
+        ("vm.swappiness 1", "write vm.swappiness = 1"),
+        ("vm.swappiness", "write vm.swappiness = VALUE"),
+        ("vm.swappiness = 0x1", None),
+        ("vm.swappiness = 1 # few", None),
+        ("net.ipv4.tcp_wmem = 4096 16384", None),
+        ("vm.swappiness = {{ few }}", None),
+        ("-vm.swappiness", None),
+        ("kernel.core_pattern = core", None),
+    ],
+)
+def test_kernel_settings_that_are_no_numbers_are_found(tmp_path: Path, line: str, found: str | None) -> None:
+    judgement = one(tmp_path, sysctl__txt=f"net.core.rmem_max = 16777216\n{line}\n")
+    told = [(f.severity, f.where.rpartition(":")[2], f.fix) for f in judgement.findings]
+    assert told == ([("error", "2", found)] if found else [])
+
+
 def test_lines_of_a_script_set_no_kernel_settings(tmp_path: Path) -> None:
     (found,) = one(
         tmp_path, sysctl__txt="sysctl -w vm.swappiness=1\nsysctl -w net.core.somaxconn=9\n"

@@ -155,6 +155,55 @@ def test_brokers_that_are_named_and_empty_are_missing(
     assert all("is empty: it does not start" in one for one in told)
 
 
+COMPOSED = "services:\n  r:\n    image: confluentinc/cp-kafka-rest:7.9.1\n    environment:\n      {}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"mm2__properties": FLOW.replace("a:9092", "kafka-a1")}, "2: a.bootstrap.servers has kafka-a1, which {}"
+         "write a.bootstrap.servers=kafka-a1:9092, or"),
+        ({"c__yml": COMPOSED.format("KAFKA_REST_BOOTSTRAP_SERVERS: kafka")}, "5: bootstrap.servers has kafka, which {}"
+         "write KAFKA_REST_BOOTSTRAP_SERVERS=kafka:9092, or"),
+        ({"consumer__properties": "group.id=g\nkey.deserializer=o.S\nbootstrap.servers=a:9093 b\n"},
+         "3: bootstrap.servers has a:9093 b, which {}write bootstrap.servers=a:9093,b:9092, or"),
+        ({"streams__properties": "application.id=a\nbootstrap.servers=[::1]:9092,http://b/\n"},
+         "2: bootstrap.servers has http://b/, which {}write bootstrap.servers=[::1]:9092,http://b:9092, or"),
+        ({"application__properties": "bridge.id=b\nkafka.bootstrap.servers=k\n"},
+         "2: kafka.bootstrap.servers has k, which {}write kafka.bootstrap.servers=k:9092, or"),
+        ({"consumer__properties": "bootstrap.servers=a:9092\ngroup.id=g\n",
+          "producer__properties": "acks=all\nbootstrap.servers=b\n"},
+         "2: bootstrap.servers has b, which {}write bootstrap.servers=b:9092, or"),
+        ({"kafka_rest__properties": PROXY.replace("k:9092", "PLAINTEXT://k:9092")}, None),
+        ({"producer__properties": "bootstrap.servers=SSL://k:9092, ,l_1.x-y%z:1,\nkey.serializer=o.S\n"}, None),
+        ({"producer__properties": "bootstrap.servers=${K},l\nkey.serializer=o.S\n"}, None),
+        ({"c__yml": COMPOSED.format("KAFKA_REST_BOOTSTRAP_SERVERS: ${B:-kafka:9092}")}, None),
+        ({"producer__properties": "bootstrap.servers=\nkey.serializer=o.S\n"}, None),
+        ({"streams__properties": "application.id=a\nbootstrap.servers=a:1\nmy.bootstrap.servers=b\n"}, None),
+    ],
+)  # fmt: skip
+def test_brokers_without_a_port_are_found_with_what_to_write(
+    tmp_path: Path, files: dict[str, str], found: str | None
+) -> None:
+    told = list(said(tmp_path, "review.brokers", **files))
+    refused = "is no HOST:PORT: its clients refuse to start; "
+    begin = f"error {found.format(refused)} the port at which its brokers listen" if found else ""
+    assert told == ([begin] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("brokers", "read", "meant"),
+    [("=k:9092,l:9092", "k:9092", "k:9092,l:9092"), ("k:9092;l:9093", "l:9093", "k:9092,l:9093")],
+)
+def test_brokers_that_older_clients_take_are_a_warning(
+    tmp_path: Path, brokers: str, read: str, meant: str
+) -> None:
+    text = f"key.serializer=o.S\nbootstrap.servers={brokers}\n"
+    (told,) = said(tmp_path, "review.brokers", producer__properties=text)
+    assert told.startswith("warning 2: ")
+    assert f"those of 3.9 read {read} alone; write bootstrap.servers={meant}, or" in told
+
+
 def test_the_old_consumers_zookeeper_gives_way_to_brokers(tmp_path: Path) -> None:
     old = "zookeeper.connect=zk:2181\ngroup.id=m\n"
     new = "bootstrap.servers=b:9092\n"

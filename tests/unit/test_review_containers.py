@@ -56,6 +56,40 @@ def about(judgement: Judgement, word: str) -> Finding:
     return found[0]
 
 
+@pytest.mark.parametrize(
+    ("ids", "brokers", "found"),
+    [
+        (("r", "r"), "k1:9092", True),
+        (("r", "q"), "k1:9092", False),
+        (("r", "r"), "another:9092", False),
+        (("r", "r"), "${K}", True),
+        (("${HOST}", "${HOST}"), "k1:9092", False),
+    ],
+)
+def test_an_id_that_two_proxies_of_a_cluster_share_is_found(
+    tmp_path: Path, ids: tuple[str, str], brokers: str, *, found: bool
+) -> None:
+    one = MERGED.replace("    environment: &e\n", f"    environment: &e\n      KAFKA_REST_ID: {ids[0]}\n", 1)
+    own = f"<<: *e\n      KAFKA_REST_ID: {ids[1]}\n      KAFKA_REST_BOOTSTRAP_SERVERS: {brokers}"
+    first, second = services(tmp_path, one.replace("<<: *e", own))
+    assert not [f for f in first.findings if f.rule == "rest.identity"]
+    assert [(f.severity, f.where.rpartition(":")[2], f.message, f.fix)
+            for f in second.findings if f.rule == "rest.identity"] == [
+        ("warning", "13", "KAFKA_REST_ID is r in a too: names of consumers do not tell the two apart",
+         "write a KAFKA_REST_ID of its own for each")] * found  # fmt: skip
+
+
+def test_an_id_that_two_files_share_is_found(tmp_path: Path) -> None:
+    text = "id=r\nbootstrap.servers=k:9092\nlisteners=http://0.0.0.0:8082\n"
+    paths = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        paths.append(tmp_path / name / "kafka-rest.properties")
+        paths[-1].write_text(text)
+    _, second = review(paths)[0]
+    assert [f.where for f in second.findings if f.rule == "rest.identity"] == [f"{paths[1]}:1"]
+
+
 def messages(judgement: Judgement) -> str:
     return "\n".join(f"{f.message} {f.fix}" for f in judgement.findings)
 

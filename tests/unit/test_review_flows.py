@@ -37,6 +37,16 @@ def wrong(judgement: Judgement) -> list[Finding]:
 
 
 @pytest.mark.parametrize(
+    ("clusters", "found"),
+    [("a b", True), ("a, b", False), (" a ,b,", False), ("${A} ${B}", False)],
+)
+def test_clusters_that_no_comma_parts_are_one_name(tmp_path: Path, clusters: str, *, found: bool) -> None:
+    text = FLOW.replace("clusters=a,b", f"clusters={clusters}")
+    told = [(f.severity, f.where.rpartition(":")[2], f.fix) for f in wrong(judged(tmp_path, mm2=text))]
+    assert told == ([("error", "1", "write clusters = a, b")] if found else [])
+
+
+@pytest.mark.parametrize(
     ("line", "severity", "fix"),
     [
         ("topics=*", "error", "write topics = .*"),

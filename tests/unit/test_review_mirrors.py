@@ -58,6 +58,27 @@ def test_an_override_that_loses_records_is_one_finding_under_its_own_name(tmp_pa
         "error", "take a->b.producer.override.acks out: MirrorMaker sets all")  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("b.producer.compresion.type", "b.producer.compression.type"),
+        ("b.producer.acsk", "b.producer.acks"),
+        ("a->b.producer.override.lingr.ms", "a->b.producer.override.linger.ms"),
+        ("a.consumer.max.pol.records", "a.consumer.max.poll.records"),
+        ("a->b.topic", "a->b.topics"),
+        ("a.security.protcol", "a.security.protocol"),
+    ],
+)
+def test_a_misspelt_key_is_named_whole_with_the_one_that_is_meant(
+    tmp_path: Path, key: str, meant: str
+) -> None:
+    one = judged(tmp_path, f"{FLOW}{key}=lz4\n")
+    (found,) = wrong(one)
+    assert (found.message, found.fix) == (
+        f"MirrorMaker 2 4.3.1 does not know {key} and ignores it", f"did you mean {meant}?")  # fmt: skip
+    assert f"{meant}: not set" not in shown([one], [])
+
+
 @pytest.mark.parametrize("begin", ["", "b.", "a."])
 def test_an_override_that_is_no_flows_is_ignored(tmp_path: Path, begin: str) -> None:
     (found,) = wrong(judged(tmp_path, f"{FLOW}{begin}producer.override.compression.type=lz4\n"))

@@ -308,6 +308,16 @@ def test_what_a_service_waits_for_is_among_its_variables(service: Service) -> No
     assert {f"{service.name}_{wait.key}" for wait in service.waits} <= set(service.fields())
 
 
+def test_what_clients_notice_has_one_name_over_all_services() -> None:
+    names = [name for one in SERVICES for name in (*one.allowed, *one.instead)]
+    assert len(names) == len(set(names))
+    yielded = set()
+    for path in (ROOT / "kedge" / "services").glob("*/notices.py"):
+        yielded |= set(re.findall(r'yield "(\w+)",', path.read_text()))
+    assert yielded
+    assert yielded <= set(names), "refusal() says of each what is to be done"
+
+
 #: What still knows a service by its name outside of its folder, and may not be joined by others.
 NAMED = {
     "kedge/deploy/load_spec.py",

@@ -249,6 +249,13 @@ def test_the_balancer_serves_every_instance_and_outlasts_a_slow_request() -> Non
     assert not of_rule(plan, "rest.balancing")
 
 
+@pytest.mark.parametrize(("hosts", "most"), [(1, "800"), (2, "800"), (4, "2400")])
+def test_a_balancer_takes_what_all_clients_keep_open_and_no_host_twice(hosts: int, most: str) -> None:
+    plan = make_plan(rest(hosts, {"connections": 400}, groups={"rest_balancer": ("lb1",)}))
+    (balancer,) = plan.services["lb1"]["rest_balancer"]
+    assert balancer.value("maxconn") == most
+
+
 def test_an_address_that_moves_is_what_clients_are_told_and_is_listened_for() -> None:
     common = {"rest_balancer_address": "192.0.2.10"}
     plan = make_plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import zlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -228,9 +229,10 @@ def _servers(sheet: Sheet, servers: list[_Server]) -> None:
 
 
 def _connections(inventory: Inventory) -> int:
-    """Return how many connections clients keep open, as the workloads of all proxies say."""
+    """Return how many connections clients keep open; a workload is what a host has with another one away."""
     told = [_proxies(inventory, host) for host in inventory.group(REST)]
-    return sum(p.workload.connections or 0 for p in told if p)
+    each = sum(p.workload.connections or 0 for p in told if p)
+    return math.ceil(each * (len(told) - 1) / len(told)) if len(told) > 1 else each
 
 
 def _proxies(inventory: Inventory, host: str) -> KafkaRest | None:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from kedge.keys.catalogue import Component, defaults, known_keys
-from kedge.keys.unread import check_keys
+from kedge.keys.catalogue import Component, defaults, every_key, known_keys
+from kedge.keys.unread import SILENT, KnownKeys, check_keys, unread
 from kedge.plan.findings import Finding, Subject
 from kedge.services.mirror.flow import Flow
 from kedge.services.mirror.variables import BESIDE, MirrorFlow, MirrorMaker, bare_keys
@@ -129,9 +129,21 @@ def check_flow_keys(flow: Flow, role: MirrorMaker) -> list[Finding]:
             for key, bare in bare_keys(spec).items()
             if bare not in others and not bare.startswith((*_PASSED_ON, *of_client, "override."))
         }
-        findings += check_keys("mm2", role.version, own, f"{where}.settings", bare=own.__getitem__)
+        for key, bare in own.items():
+            findings += _unknown(key, bare, role, f"{where}.settings")
         findings += _misplaced(spec, role, f"{where}.settings")
     return findings
+
+
+def _unknown(key: str, bare: str, role: MirrorMaker, where: str) -> list[Finding]:
+    """Find a key of MirrorMaker 2 that nothing reads, by those of the client that it is for."""
+    begin = key.removesuffix(bare).removesuffix("override.")
+    client = next((one for one in BESIDE if begin.endswith(f"{one}.")), None)
+    # Without a client, also those of workers, and what clients have in common.
+    of: tuple[Component, ...] = (client,) if client else ("mm2", "connect", "admin")
+    known = frozenset[str]().union(*(known_keys(one, role.version) for one in of))
+    read = KnownKeys(f"MirrorMaker 2 {role.version}", known, every_key(of[0]))
+    return unread(read, {key: bare}, where, "keys.unknown", "warning", SILENT, variable=where)
 
 
 def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Finding]:

@@ -34,6 +34,7 @@ def check_topology(values: Mapping[str, str]) -> Iterator[Finding]:
     """Yield what is wrong with the flows that a file describes; ``values`` are all of its keys."""
     clusters = [name for name in re.split(r"[,\s]+", values.get("clusters", "")) if name]
     yield from _undeclared(values, clusters)
+    yield from _unparted(values)
     flows = [(a, b) for a, b in permutations(clusters, 2) if _is(values, f"{a}->{b}.enabled", "true")]
     if not flows and LATER not in [values.get(f"{a}->{b}.enabled") for a, b in permutations(clusters, 2)]:
         some = next(iter(permutations(clusters, 2)), ("SOURCE", "TARGET"))
@@ -45,6 +46,15 @@ def check_topology(values: Mapping[str, str]) -> Iterator[Finding]:
     for source, target in flows:
         if source < target and (target, source) in flows:
             yield from _circle(values, source, target)
+
+
+def _unparted(values: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield names of clusters that no comma parts, which are one name for MirrorMaker 2."""
+    for alias in map(str.strip, values.get("clusters", "").split(",")):
+        if len(alias.split()) > 1 and f"{alias}.bootstrap.servers" not in values:
+            meant = ", ".join(name for name in re.split(r"[,\s]+", values["clusters"]) if name)
+            what = f"clusters has no comma in {alias}: that is one name, and no flow of these is copied"
+            yield _error(what, f"write clusters = {meant}", "clusters")
 
 
 def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Finding]:
