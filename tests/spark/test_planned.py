@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from kedge.evidence.levels import Levels
-from spark_checks.checks import broker_clocks, latency, partitions, settings
+from spark_checks.checks import broker_clocks, latency, partitions, settings, throughput
 from tests.spark.frames import Row, evidence, held, run, sent, us
 
 pytestmark = pytest.mark.spark
@@ -73,11 +73,36 @@ def test_a_partition_that_gets_nothing_is_named_and_skew_is_judged(spark: SparkS
     assert [one["partition"] for one in result.anomalies["starved"].examples] == [0]
 
 
-def test_a_clock_that_is_years_ahead_is_a_sum_beyond_the_whole_numbers_of_a_float() -> None:
+def test_a_clock_that_is_years_ahead_is_a_sum_beyond_the_whole_numbers_of_a_float(
+    spark: SparkSession,
+) -> None:
     """Ten days at 10,000 records a second of a partition come to as much."""
     four_years_us = 4 * 365 * 86_400_000_000
-    rows = pa.table({"at": [10_000 * four_years_us + 1, None], "records": [10_000, 3]})
-    assert broker_clocks._mean(rows, "at").to_pylist() == [float(four_years_us), None]
+    sums = [(10_000 * four_years_us + 1, 10_000), (None, 3)]
+    rows = spark.createDataFrame(sums, "at long, records long")
+    means = rows.select(broker_clocks._mean("at")).collect()
+    assert [mean for (mean,) in means] == [float(four_years_us), None]
+
+
+@pytest.mark.parametrize(("level", "verdict"), [(20.0, "pass"), (20.1, "unknown"), (None, "measured")])
+def test_the_rate_is_that_of_the_seconds_of_the_window(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, level: float | None, verdict: str
+) -> None:
+    counted = zip((-1, 0, 1, 2), (1000, 15, 25, 7000), (1000, 300, 500, 7000), strict=True)
+    ledger = spark.createDataFrame(
+        [("kafka", None, "acked", at, at, count, volume) for at, count, volume in counted],
+        "via string, instance string, outcome string, acked_s long, intended_s long, records long, bytes long",
+    )
+    monkeypatch.setattr(throughput, "ledger_by", lambda *_: ledger)
+    monkeypatch.setattr(throughput, "read_restarts", lambda *_: [])
+    run = SimpleNamespace(measured_s=2.5, measured_from_us=0, producers={})
+    found: Any = SimpleNamespace(run=run, rows=lambda _: None)
+    levels = Levels.model_validate({"throughput": {"kafka": {"records_per_s": level}}})
+    result = throughput.check(found, levels)
+    assert result.verdict == verdict  # no more than 20 were offered
+    measured = result.measured["kafka"]
+    assert (measured["mean_records_per_s"], measured["offered_records_per_s"]) == (20.0, 20.0)
+    assert (measured["mean_bytes_per_s"], measured["records"]) == (400.0, 40)
 
 
 @pytest.mark.parametrize(("shift", "found"), [(0, []), (2, [1.9, 1.9]), (-2, [-2.0, -2.0])])
