@@ -17,6 +17,7 @@ def occupying(plan: Mapping[str, Any], host: str) -> list[dict[str, Any]]:
     of_host = plan["hosts"].get(host, {}).get("services", {})
     for service in SERVICES:
         instances = of_host.get(service.name, {}).get("instances", ())
+        # What nothing waits for, such as a Java or the kernel's settings, is no unit.
         if not instances or not service.waits:
             continue
         software: Mapping[str, Any] = next((i["software"] for i in instances if "software" in i), {})

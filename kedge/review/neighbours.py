@@ -30,7 +30,7 @@ _TIMEOUTS: Final = ("client", "server", "connect", "check", "queue", "http-keep-
 _TIME: Final = re.compile(r"(\d+)(us|ms|s|m|h|d)?")
 #: A time without a unit is in milliseconds; nobody writes so few of them.
 _FEW_MS: Final = 1_000
-#: What keeps requests from a dead server: to ask it, or what another one is told.
+#: What keeps requests from a dead server: to ask it, or to follow the check of another one.
 _CHECKED: Final = {"check", "agent-check", "track", "no-check", "disabled"}
 #: By its name, or the port of a server, a backend is one of REST proxies.
 _REST: Final = re.compile(r"rest|bridge", re.IGNORECASE)

@@ -22,6 +22,7 @@ from kedge.services.balancer.stickiness import put_stick_table
 from kedge.services.balancer.timeouts import proxies_of, put_timeouts
 from kedge.services.balancer.variables import RestBalancer
 from kedge.services.rest.distribution import SERVICE as REST
+from kedge.services.rest.planner import balancer_address
 from kedge.services.rest.variables import KafkaRest
 
 SERVICE: Final = "rest_balancer"
@@ -79,14 +80,14 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
         return Part(findings=tuple(findings))
     if hosts:
         findings += [*_unlike(inventory), *_of_other_clusters(inventory)]
-    addresses = {_told(inventory, host) for host in hosts}
+    addresses = {balancer_address(inventory, host) for host in hosts}
     for host in hosts:
         variables = role_variables(RestBalancer, SERVICE, host, inventory.hosts[host])
         if isinstance(variables, list):
             findings += variables
             continue
         sheet = Sheet(f"{host} {SERVICE}@haproxy", advice, {})
-        _address(sheet, inventory.address(host), variables)
+        _address(sheet, inventory.address(host), variables, balancer_address(inventory, host))
         put_stick_table(sheet, rest, variables)
         put_timeouts(sheet, proxies_of(rest.services))
         put_buffer(sheet)
@@ -114,17 +115,13 @@ def plan_balancers(inventory: Inventory, rest: Part, advice: Advice) -> Part:
     return Part(services=services, findings=tuple(findings))
 
 
-def _told(inventory: Inventory, host: str) -> str:
-    """Return the address that clients use of a balancer."""
-    variables = inventory.hosts[host]
-    address = variables.get(f"{SERVICE}_address") or inventory.address(host)
-    return f"{in_url(str(address))}:{variables.get(f'{SERVICE}_port', 8080)}"
+def _address(sheet: Sheet, own: str, variables: RestBalancer, clients: str) -> None:
+    """Plan where the balancer listens, and where clients and health checks say that they find it.
 
-
-def _address(sheet: Sheet, own: str, variables: RestBalancer) -> None:
-    """Plan where the balancer listens, and where clients and health checks say that they find it."""
+    ``own`` is its host's address, ``clients`` HOST:PORT by which clients reach it.
+    """
     port, address = variables.port, variables.address
-    told = Choice(f"{in_url(address or own)}:{port}", "the address that clients use", _GUIDE, "derived")
+    told = Choice(clients, "the address that clients use", _GUIDE, "derived")
     sheet.put(FILE, "address", "balancer.bind", told)
     asked = "what clients ask for: an instance may refuse another host than its certificate names"
     host = Choice(told.value, asked, _REST_UTILS, "derived")

@@ -68,7 +68,7 @@ def check_held(sheet: Sheet, flow: Flow, heap: int, buffers: int, fetched: int, 
     """Find a heap, in MiB, that does not hold the ``buffers`` of producers and what is ``fetched``.
 
     Files of a person do not say how many workers share the tasks of MirrorMaker 2, nor a review how many
-    partitions there are unless it is told.
+    partitions there are, unless its workload does.
     """
     told = sheet.reader.known(f"{flow.variable}.largest_topic_partitions")
     held = buffers + (fetched if told else 0)

@@ -356,8 +356,9 @@ def _balancing(
 
 def _balancer_stays(inventory: Inventory) -> bool:
     """Return whether the planned balancer is the only one, or its address moves between all of them."""
-    told = {inventory.hosts[host].get("rest_balancer_address") for host in inventory.group("rest_balancer")}
-    return len(told) == 1 and (None not in told or len(inventory.group("rest_balancer")) == 1)
+    hosts = inventory.group("rest_balancer")
+    told = {inventory.hosts[host].get("rest_balancer_address") for host in hosts}
+    return len(hosts) == 1 or (len(told) == 1 and None not in told)
 
 
 def _keeps(balancer: OtherBalancer) -> bool:
@@ -369,7 +370,12 @@ def _balancer_url(inventory: Inventory) -> str | None:
     hosts = inventory.group("rest_balancer")
     if not hosts:
         return None
-    port = inventory.hosts[hosts[0]].get("rest_balancer_port", 8080)
     scheme = "https" if inventory.hosts[hosts[0]].get("rest_balancer_tls") else "http"
-    address = inventory.hosts[hosts[0]].get("rest_balancer_address") or inventory.address(hosts[0])
-    return f"{scheme}://{in_url(address)}:{port}"
+    return f"{scheme}://{balancer_address(inventory, hosts[0])}"
+
+
+def balancer_address(inventory: Inventory, host: str) -> str:
+    """Return HOST:PORT by which clients reach the planned balancer of a host."""
+    variables = inventory.hosts[host]
+    address = variables.get("rest_balancer_address") or inventory.address(host)
+    return f"{in_url(address)}:{variables.get('rest_balancer_port', 8080)}"
