@@ -259,6 +259,13 @@ def test_a_balancer_of_another_scheme_is_told_to_nobody() -> None:
     assert "https://lb1:8080" in error.message
 
 
+@pytest.mark.parametrize("wrong", [5, ["192.0.2.9"], {"a": 1}])
+def test_an_address_that_is_no_text_is_a_finding_and_no_traceback(wrong: object) -> None:
+    groups = {"rest_balancer": ("lb1", "lb2")}
+    plan = make_plan(rest(1, groups=groups, common={"rest_balancer_address": wrong}))
+    assert "rest_balancer_address" in of_rule(plan, "inventory.variable", "error")[0].message
+
+
 def test_addresses_that_differ_do_not_move() -> None:
     inventory = rest(1, groups={"rest_balancer": ("lb1", "lb2")})
     for host, address in (("lb1", "192.0.2.1"), ("lb2", "192.0.2.2")):

@@ -357,8 +357,9 @@ def _balancing(
 def _balancer_stays(inventory: Inventory) -> bool:
     """Return whether the planned balancer is the only one, or its address moves between all of them."""
     hosts = inventory.group("rest_balancer")
-    told = {inventory.hosts[host].get("rest_balancer_address") for host in hosts}
-    return len(hosts) == 1 or (len(told) == 1 and None not in told)
+    told = [inventory.hosts[host].get("rest_balancer_address") for host in hosts]
+    # What is no text is a finding of its own.
+    return len(hosts) == 1 or (len({*map(str, told)}) == 1 and None not in told)
 
 
 def _keeps(balancer: OtherBalancer) -> bool:
@@ -378,4 +379,4 @@ def balancer_address(inventory: Inventory, host: str) -> str:
     """Return HOST:PORT by which clients reach the planned balancer of a host."""
     variables = inventory.hosts[host]
     address = variables.get("rest_balancer_address") or inventory.address(host)
-    return f"{in_url(address)}:{variables.get('rest_balancer_port', 8080)}"
+    return f"{in_url(str(address))}:{variables.get('rest_balancer_port', 8080)}"
