@@ -21,6 +21,7 @@ Component = Literal[
     "broker",
     "connect",
     "consumer",
+    "haproxy",
     "kafka-rest",
     "librdkafka-consumer",
     "librdkafka-producer",

@@ -18,6 +18,7 @@ CHANGED: Final[Mapping[str, str]] = {
     "balancer.limits": "0.2.0",
     "broker.cluster": "0.2.0",
     "client.stores": "0.2.0",
+    "inventory.example": "0.2.0",
     "inventory.facts": "0.2.0",
     "inventory.hidden": "0.2.0",
     "clients.poll": "0.2.0",

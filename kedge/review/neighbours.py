@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from kedge.evidence.nearest import nearest
-from kedge.plan.findings import Finding, Severity, Subject
+from kedge.plan.findings import Finding, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.settings import Setting
+from kedge.review.haproxy_file import VERSION, Section, check_file, check_risks, sections_of
 from kedge.review.judging import Judgement, ReviewedKey
 from kedge.review.kinds import SIGNS, FileFindings
 from kedge.review.processes import ARCHIVE, HOST, TITLES, FileReader, ReviewedMachine
@@ -19,19 +19,6 @@ from kedge.review.reading import Value, comes_later
 from kedge.services.host.kernel import effective
 from kedge.services.planning import make_plan
 
-_SECTION: Final = re.compile(
-    r"(global|defaults|frontend|backend|listen|peers|resolvers|userlist|program|mailers|cache|fcgi-app|ring"
-    r"|http-errors|log-forward|log-profile|crt-store|traces|acme)(?:\s+(.*))?"
-)
-_PROXIES: Final = ("defaults", "frontend", "backend", "listen")
-#: As haproxy -c names them (2.6), and one of newer versions.
-_TIMEOUTS: Final = ("client", "server", "connect", "check", "queue", "http-keep-alive", "http-request",
-                    "tunnel", "tarpit", "client-fin", "server-fin", "client-hs")  # fmt: skip
-_TIME: Final = re.compile(r"(\d+)(us|ms|s|m|h|d)?")
-#: A time without a unit is in milliseconds; nobody writes so few of them.
-_FEW_MS: Final = 1_000
-#: What keeps requests from a dead server: to ask it, or to follow the check of another one.
-_CHECKED: Final = {"check", "agent-check", "track", "no-check", "disabled"}
 #: By its name, or the port of a server, a backend is one of REST proxies.
 _REST: Final = re.compile(r"rest|bridge", re.IGNORECASE)
 _PORTS: Final = re.compile(r":808[2-9]\b")
@@ -45,23 +32,6 @@ _WRITTEN: Final = 200
 _PROXY: Final = next(iter(SIGNS))
 
 
-@dataclass
-class _Section:
-    """A section of haproxy.cfg: each directive with its words and its line."""
-
-    kind: str
-    name: str
-    lines: list[tuple[list[str], str]] = field(default_factory=list)
-
-    def of(self, *begin: str) -> Value | None:
-        """Return what stands after these words; of several, the last."""
-        found = None
-        for words, place in self.lines:
-            if tuple(words[: len(begin)]) == begin:
-                found = Value(" ".join(words[len(begin) :]), place)
-        return found
-
-
 def judge_balancer(
     part: FileFindings, machine: ReviewedMachine, beside: Iterable[FileFindings] = ()
 ) -> Judgement | str:
@@ -69,13 +39,13 @@ def judge_balancer(
 
     What ``beside`` it is of HAProxy may have its backends.
     """
-    sections = list(_sections(part.values[""].text, part.where))
-    serving = [s for s in sections if s.kind in ("backend", "listen") and _servers(s)]
+    sections = list(sections_of(part.values[""].text, part.where))
+    serving = [s for s in sections if s.kind in ("backend", "listen") and s.servers]
     # Who asks about a file with one backend asks about that.
     backends = [s for s in serving if _is_rest(s)] or (serving if len(serving) == 1 else [])
     if not backends:
         return "HAProxy, of whose backends none has the name or a port of REST proxies"
-    servers = sum(words[0] == "server" for backend in backends for words, _ in backend.lines)
+    servers = sum(backend.server_count for backend in backends)
     sticky = all(_sticks(backend) for backend in backends)
     inventory = _behind_balancer(machine, sticky=sticky)
     # Consumers need it, how many there may be; who has none says so.
@@ -91,77 +61,20 @@ def judge_balancer(
     without = replace(clients, groups={"kafka_rest": (HOST,), "all": (HOST,)})
     findings = [f for f in make_plan(without).findings if f.rule == "rest.stickiness"] if servers > 1 else []
     place = next((p for backend in backends for _, p in backend.lines), part.where)
-    named = {s.name for one in (part, *beside) for s in _sections(one.values[""].text, "")
+    named = {s.name for one in (part, *beside) for s in sections_of(one.values[""].text, "")
              if s.kind in ("backend", "listen")}  # fmt: skip
+    refused = list(check_file(sections, named))
+    # A line that HAProxy refuses is wrong once.
+    risks = [f for f in check_risks(sections, backends) if f.where not in {one.where for one in refused}]
     found = [
-        *_refused(sections, named),
-        *_risky(sections, backends),
+        *refused,
+        *risks,
         *(replace(f, where=place) for f in findings),
     ]
     why = f"{servers} server{'' if servers == 1 else 's'} in {', '.join(b.name for b in backends)}"
-    return Judgement(TITLES["haproxy"], part.where, "2.6", why, tuple(found), tuple(rows), (), looked=_LOOKED)
-
-
-def _refused(sections: list[_Section], backends: Iterable[str]) -> Iterator[Finding]:
-    """Yield what haproxy -c refuses: timeouts that it does not know, and backends that are not there."""
-    for words, place in _lines(sections):
-        name = words[1].strip("\"'") if len(words) > 1 else ""
-        if words[0] == "timeout" and name not in _TIMEOUTS:
-            near = nearest(name, _TIMEOUTS)
-            fix = f"did you mean timeout {near}?" if near else f"write one of {', '.join(_TIMEOUTS)}"
-            yield _of_balancer("error", place, f"HAProxy knows no timeout {name}, and refuses the file", fix)
-        elif words[0] == "timeout" and not _TIME.fullmatch(time := _time(words)) and "$" not in time:
-            what = f"timeout {name} is {time or 'empty'}, which is no time: HAProxy refuses the file"
-            yield _of_balancer(
-                "error", place, what, f"write timeout {name} 30s, or another number with its unit"
-            )
-        elif (
-            words[0] in ("default_backend", "use_backend")
-            and not re.search(r"[%$]", name)
-            and (name not in backends)
-        ):
-            near = nearest(name, backends)
-            fix = (
-                f"did you mean {near}?" if near else f"write backend {name}, or the name of one that is there"
-            )
-            what = f"{words[0]} is {name}, and there is no such backend: HAProxy refuses the file"
-            yield _of_balancer("error", place, what, fix)
-
-
-def _risky(sections: list[_Section], backends: list[_Section]) -> Iterator[Finding]:
-    """Yield what HAProxy takes and nobody means: milliseconds for seconds, servers that it never asks."""
-    for words, place in _lines([s for s in sections if s.kind != "backend" or s in backends]):
-        time = _TIME.fullmatch(_time(words)) if words[0] == "timeout" else None
-        if time and not time[2] and 0 < int(time[1][:10]) < _FEW_MS:
-            what = f"timeout {words[1]} is {time[1]}: without a unit that is {time[1]} ms"
-            fix = f"write timeout {words[1]} {time[1]}s, or {time[1]}ms if you mean that"
-            yield _of_balancer("warning", place, what, fix, f"timeout {words[1]}")
-    wide = [s for s in sections if s.kind == "defaults"]
-    for backend in backends:
-        servers = [(words, place) for words, place in backend.lines if words[0] == "server"]
-        if any(w[0] == "default-server" and "check" in w for w, _ in _lines([*wide, backend])):
-            continue
-        dead = [(words, place) for words, place in servers if not _CHECKED & set(words)]
-        if dead and len(servers) > 1:
-            more = f" and {len(dead) - 1} more" if len(dead) > 1 else ""
-            first = f"{' '.join(dead[0][0][1:2])}{more} of {backend.name}"
-            what = f"{first} without check: a dead instance gets requests"
-            fix = f"write check behind each server, or default-server check before them in {backend.name}"
-            yield _of_balancer("warning", dead[0][1], what, fix)
-
-
-def _lines(sections: Iterable[_Section]) -> Iterator[tuple[list[str], str]]:
-    """Yield the lines of sections that have timeouts and backends."""
-    for section in sections:
-        yield from section.lines if section.kind in _PROXIES else ()
-
-
-def _time(words: list[str]) -> str:
-    return words[2].strip("\"'") if len(words) > 2 else ""
-
-
-def _of_balancer(severity: Severity, place: str, message: str, fix: str, *keys: str) -> Finding:
-    return Finding(severity, "review.balancer", place, message, fix, Subject(keys=keys))
+    return Judgement(
+        TITLES["haproxy"], part.where, VERSION, why, tuple(found), tuple(rows), (), looked=_LOOKED
+    )
 
 
 def _behind_balancer(machine: ReviewedMachine, *, sticky: bool, proxies: int = 2) -> Inventory:
@@ -213,7 +126,7 @@ def _row(s: Setting, today: Value | None, documented: Setting | None) -> Reviewe
     )
 
 
-def _said(sections: list[_Section], backends: list[_Section], key: str) -> Value | None:
+def _said(sections: list[Section], backends: list[Section], key: str) -> Value | None:
     """Return what the file says of a planned key: of the backend, else of the defaults, else of global."""
     begin = tuple(key.split())
     if key == "health uri":
@@ -235,47 +148,26 @@ def _said(sections: list[_Section], backends: list[_Section], key: str) -> Value
     return next((v for s in (*backends, *fronts, *reversed(wide)) if (v := s.of(*begin))), None)
 
 
-def _checks(backends: list[_Section]) -> Value | None:
+def _checks(backends: list[Section]) -> Value | None:
     """Return how servers are asked: inter, fall and rise of the first one that says check."""
     for backend in backends:
         for words, place in backend.lines:
-            if words[0] in ("server", "default-server") and "check" in words:
+            if words[0] in ("server", "server-template", "default-server") and "check" in words:
                 pairs = pairwise(words)
                 said = [f"{a} {b}" for a, b in pairs if a in ("inter", "fall", "rise")]
                 return Value(" ".join(said) or "check", place)
     return None
 
 
-def _servers(section: _Section) -> list[list[str]]:
-    return [words for words, _ in section.lines if words[0] == "server"]
+def _is_rest(section: Section) -> bool:
+    return bool(_REST.search(section.name) or any(_PORTS.search(" ".join(w)) for w, _ in section.servers))
 
 
-def _is_rest(section: _Section) -> bool:
-    servers = _servers(section)
-    return bool(_REST.search(section.name) or any(_PORTS.search(" ".join(w)) for w in servers))
-
-
-def _sticks(section: _Section) -> bool:
+def _sticks(section: Section) -> bool:
     balance = section.of("balance")
     return any(section.of(word) for word in _STICKY) or bool(
         balance and balance.text.startswith(_STICKY_BALANCE)
     )
-
-
-def _sections(text: str, name: str) -> Iterator[_Section]:
-    section: _Section | None = None
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = re.split(r"(?<!\\)#", raw, maxsplit=1)[0].strip()
-        if not line:
-            continue
-        if match := _SECTION.fullmatch(line):
-            if section:
-                yield section
-            section = _Section(match[1], (match[2] or match[1]).split()[0].strip("\"'"))
-        elif section:
-            section.lines.append((line.split(), f"{name}:{number}"))
-    if section:
-        yield section
 
 
 def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:

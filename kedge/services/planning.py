@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, get_args
@@ -9,7 +10,7 @@ from typing import Any, Final, get_args
 from kedge.plan.findings import WITH_INVENTORY, Finding, of_what_starts
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.archives import check_archives
-from kedge.plan.inventory.checks import check_inventory, check_numbers
+from kedge.plan.inventory.checks import check_example_names, check_inventory, check_numbers
 from kedge.plan.inventory.deprecated import with_successors
 from kedge.plan.inventory.logins import check_mechanisms, check_stores
 from kedge.plan.inventory.recommendations import with_recommendations
@@ -52,6 +53,8 @@ def make_plan(
             *deprecated,
             *recommended.findings,
             *check_inventory(inventory, services),
+            # Where somebody plans, and no test or bench.
+            *(check_example_names(inventory) if archives is not None else ()),
             *check_verification(inventory, services),
             *check_mechanisms(inventory, services),
             *check_stores(inventory, services),
@@ -109,7 +112,9 @@ def _without_wrong(inventory: Inventory, findings: Iterable[Finding]) -> Invento
     hosts = {host: dict(variables) for host, variables in inventory.hosts.items()}
     for finding in findings:
         of = finding.subject
-        if finding.rule == "inventory.variable" and of is not None:
+        # Without a cluster, all that names it would be wrong.
+        named = of is not None and re.fullmatch(r"kafka_clusters\.[^.]+", of.variable)
+        if finding.rule == "inventory.variable" and of is not None and not named:
             # What is the same everywhere was read of one host.
             for host, variables in hosts.items():
                 hosts[host] = _without(variables, ".".join([of.variable, *of.keys]))

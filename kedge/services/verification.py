@@ -20,7 +20,7 @@ from kedge.plan.inventory.service_levels import check_model, service_levels
 from kedge.plan.service import Service
 from kedge.plan.variable_messages import declare, shown, wrong_variable
 from kedge.services.clients.group_protocol import CONSUMER, PROTOCOL, REFUSED, broker_obstacle, coordinator
-from kedge.services.topics.variables import topic_names
+from kedge.services.topics.variables import may_declare
 
 #: What verify.yml adds to ``verify`` by itself.
 ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications", "generators")
@@ -95,7 +95,7 @@ def _names(load: str, inventory: Inventory, verify: Mapping[str, Any]) -> Iterat
         return
     for via, part in _parts(verify).items():
         topic = part.get("topic")
-        if isinstance(topic, str) and (cluster, topic) not in topic_names(inventory):
+        if isinstance(topic, str) and not may_declare(inventory, cluster, topic):
             yield wrong_variable(
                 f"{load}.{via}.topic",
                 "all",

@@ -45,6 +45,77 @@ CASES = [
      "write check behind each server, or default-server check before them in rest"),
     ((" check", " track t/t\nbackend t\n  server t 127.0.0.1:8085 check", 1), None),
     (("balance source", "default-server check\n  balance source"), None),
+    (("balance source", "balance source\n  retrys 3"),
+     "error 13: HAProxy knows no keyword retrys in backend, and refuses the file; did you mean retries?"),
+    (("balance source", "balance source\n  retries lots"),
+     "warning 13: retries is lots, which is no number: HAProxy reads 0; write retries and a number"),
+    (("maxconn 100", "maxconn lots"),
+     "warning 2: maxconn is lots, which is no number: HAProxy reads 0; write maxconn and a number"),
+    (("maxconn 100", "maxcon 100"),
+     "error 2: HAProxy knows no keyword maxcon in global, and refuses the file; did you mean maxconn?"),
+    (("maxconn 100", "maxconn 100\n  nbproc 4"),
+     f"error 3: nbproc is no keyword since HAProxy 2.5: {REFUSED}; write nbthread"),
+    (("timeout connect 5s", "timeout connect 5s\n  clitimeout 5s"),
+     f"error 6: clitimeout is no keyword since HAProxy 2.5: {REFUSED}; write timeout client"),
+    (("bind :8080", "bind :8080\n  reqadd X:1"),
+     f"error 10: reqadd is no keyword since HAProxy 2.1: {REFUSED}; write http-request add-header"),
+    (("mode http", "mode htp"), "error 4: HAProxy knows no mode htp, and refuses the file; "
+     "did you mean http?"),
+    (("balance source", "balance leastcon"), "error 12: HAProxy knows no balance leastcon, and refuses the file; "
+     "did you mean leastconn?"),
+    (("balance source", "balance hdr(X)"), None),
+    (("balance source", "option httpchck"), "error 12: HAProxy knows no option httpchck, and refuses the file; "
+     "did you mean httpchk?"),
+    (("balance source", "no option httpclose\n  option redispatch 3\n  stick-table type ip size 1k\n"
+      "  stick on src"), None),
+    (("8082 check", "8082 chekc"), "error 13: HAProxy knows no option chekc of server r1, and refuses the file; "
+     "did you mean check?"),
+    (("8082 check", "8082 check inter 5q"), f"error 13: inter of r1 is 5q, which is no time: {REFUSED}; "
+     "write inter 2s"),
+    (("8082 check", "8082 check fall 0"), f"error 13: fall of r1 is 0: {REFUSED}; "
+     "write fall and a number above 0"),
+    (("8082 check", "8082 check weight 300"), f"error 13: weight of r1 is 300: {REFUSED}; "
+     "write weight and a number up to 256"),
+    (("8082 check", "8082 check weight much"),
+     "warning 13: weight of r1 is much, which is no number: HAProxy reads 0; write weight and a number"),
+    (("8082 check", "8082 check source 127.0.0.1 usesrc clientip cookie a"), None),
+    (("8082 check", "8082 check ssl verify none sni str(x) inter 2s"), None),
+    (("127.0.0.1:8082 check", "127.0.0.1:98082 check"), f"error 13: server r1 has port 98082: {REFUSED}; "
+     "write a port up to 65535"),
+    (("server r1 127.0.0.1:8082 check", "server r1"), f"error 13: server r1 has no address: {REFUSED}; "
+     "write server NAME ADDRESS:PORT"),
+    (("server r2", "server r1"), f"error 14: server r1 is in line 13 of rest too: {REFUSED}; "
+     "give each server a name of its own"),
+    (("server r1", "server-template t 2"), None),
+    (("server r1", "server-template t 1-3"), None),
+    (("server r1", "server-template r 2"), f"error 14: server r2 is in line 13 of rest too: {REFUSED}; "
+     "give each server a name of its own"),
+    (("server r1", "server-template r lots"),
+     f"error 13: server-template r has lots, which is no count and no range: {REFUSED}; "
+     "write server-template r 3, or 1-3, and the address"),
+    (("server r1", "server-template r 3-1"),
+     f"error 13: server-template r has 3-1, which is no count and no range: {REFUSED}; "
+     "write server-template r 3, or 1-3, and the address"),
+    (("server r1 127.0.0.1:8082 check", "server-template t 2 127.0.0.1:8082"),
+     "warning 13: t of rest without check: a dead instance gets requests; "
+     "write check behind each server, or default-server check before them in rest"),
+    (("bind :8080", "bind 8080"), f"error 9: bind 8080 has no port: {REFUSED}; write bind :8080"),
+    (("bind :8080", "bind 127.0.0.1"), f"error 9: bind 127.0.0.1 has no port: {REFUSED}; "
+     "write bind 127.0.0.1:8080"),
+    (("bind :8080", "bind :80800"), f"error 9: bind has port 80800: {REFUSED}; write a port up to 65535"),
+    (("bind :8080", "bind"), f"error 9: bind has no address: {REFUSED}; "
+     "write bind :8080, or another port"),
+    (("bind :8080", "bind :8080 acept-proxy"), "error 9: HAProxy knows no option acept-proxy of bind, "
+     "and refuses the file; did you mean accept-proxy?"),
+    (("bind :8080", "bind /tmp/kedge-test.sock mode 600\n  bind 127.0.0.1:8080,[::1]:8090-8091 name a alpn http/1.1"), None),
+    (("server 30s", "server 30 s"), f"error 7: timeout server is 30 s, which is no time: {REFUSED}; "
+     "write timeout server 30s, or another number with its unit"),
+    (("server 30s", "server 25d"), f"error 7: timeout server is 25d, which is more than 24 days: {REFUSED}; "
+     "write timeout server 30s, or another number with its unit"),
+    (("server 30s", "server 24d"), None),
+    (("bind :8080", "bind :8080\n  acl a path_beg '/x y'\n  http-request deny if a\n  monitor-uri /up\n"
+      "  capture request header Host len 9\n  option forwardfor except 10.0.0.0/8\n  stats enable"), None),
+    (("maxconn 100", "maxconn 100\n  description ${NAME}\n.if defined(X)\n  nothing at all\n.endif"), None),
 ]  # fmt: skip
 
 

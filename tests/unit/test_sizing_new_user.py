@@ -6,6 +6,8 @@ import hashlib
 import tarfile
 import zipfile
 from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.archives import look_at_classes, read_archives
+from kedge.plan.inventory.checks import check_example_names
 from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.text import text
 from kedge.services.planning import make_plan
@@ -427,3 +430,61 @@ def test_a_class_that_no_jar_of_the_archive_has_is_an_error(tmp_path: Path) -> N
     # What is not here, and what may bring its own, is not looked at.
     assert told(tmp_path / "none", producer_interceptor_classes=lacking) == []
     assert told(producer_interceptor_classes=lacking, CLASSPATH="/opt/mine.jar") == []
+
+
+EXAMPLE = Path(__file__).parents[2] / "inventories/example"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "place"),
+    [
+        (("kafka_clusters", "leaf", "bootstrap_servers"), "kafka1", "all: kafka_clusters.leaf.bootstrap_servers"),
+        (("kafka_clusters", "leaf", "bootstrap_servers"), None, "all: kafka_clusters.leaf"),
+        (("kafka_topics", 0, "name"), "or ders", "all: kafka_topics[0].name"),
+        (("kafka_topics", 2, "cluster"), "leef", "kafka_topics: kedge-verify-kafka"),
+        (("kafka_rest_distribution",), [], "rest[1-2]: kafka_rest_distribution"),
+    ],
+)  # fmt: skip
+def test_one_wrong_value_is_one_error(path: tuple[Any, ...], value: object, place: str) -> None:
+    inventory = read_inventory(EXAMPLE, SERVICES)
+    hosts = deepcopy(dict(inventory.hosts))
+    for variables in (of for of in hosts.values() if path[0] in of):
+        holds: Any = variables
+        for part in path[:-1]:
+            holds = holds[part]
+        holds[path[-1]] = value
+    assert [f.where for f in errors(replace(inventory, hosts=hosts))] == [place]
+
+
+def test_a_topic_that_nothing_declares_is_an_error_beside_one_of_another_cluster() -> None:
+    inventory = read_inventory(EXAMPLE, SERVICES)
+    hosts = deepcopy(dict(inventory.hosts))
+    for variables in hosts.values():
+        variables["kafka_topics"][2]["cluster"] = "agg"
+    (error,) = errors(replace(inventory, hosts=hosts))
+    assert error.where == "all: verify.kafka.topic"
+
+
+def test_hosts_of_the_example_are_named_where_somebody_plans() -> None:
+    inventory = read_inventory(EXAMPLE, SERVICES)
+
+    def places(**found: Any) -> list[str]:
+        return [f.where for f in make_plan(inventory, **found).findings if f.rule == "inventory.example"]
+
+    of_clusters = [f"all: kafka_clusters.{name}.bootstrap_servers" for name in ("agg", "leaf")]
+    assert sorted(places(archives={})) == [*of_clusters, "all: verify.rest.url"]
+    assert places() == []
+    own = {"kafka_rest_node": "rest.example.net.mine.org", "kafka_rest_users": {"me@example.org": "secret"}}
+    hosts = {host: {**own, "ansible_host": "10.0.0.1"} for host in inventory.hosts}
+    assert list(check_example_names(replace(inventory, hosts=hosts))) == []
+
+
+@pytest.mark.parametrize("address", ["10.0.0.300", "10.0.0.1:22", "http://rest1", "rest 1", "", 7, "1.2.3"])
+def test_an_address_that_is_none_is_an_error(address: object) -> None:
+    found = [f for f in errors(rest(1, common={"ansible_host": address})) if "address" in f.message]
+    assert [f.where for f in found] == ["rest1: ansible_host"]
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "fe80::1%eth0", "rest_1.dc.", "localhost", "10-0-0-1.x"])
+def test_a_name_or_an_address_of_a_host_is_no_error(address: str) -> None:
+    assert not errors(rest(1, common={"ansible_host": address}), "inventory")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, get_args
 
 from kedge.evidence.nearest import nearest
-from kedge.plan.findings import Finding, together
+from kedge.plan.findings import Finding, Subject, together
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import KafkaCluster, clusters
 from kedge.plan.inventory.groups import check_groups
@@ -55,6 +56,12 @@ _BESIDE: Final = (
     *("ansible_become_exe", *(f"ansible_user_{fact}" for fact in ("id", "uid", "gid", "dir"))),
 )
 _LIKE: Final = 0.88
+#: A name of hosts; underscores are no part of one, and resolvers take them.
+_HOST: Final = re.compile(r"(?=.{1,253}\Z)\w[\w-]*(\.[\w-]+)*\.?", re.ASCII)
+#: A host of a domain that is kept for examples; a URL, a list or a path may stand around it.
+_EXAMPLE: Final = re.compile(
+    r"(?<![\w.@-])(?:[\w-]+\.)+(?:example(?:\.(?:com|net|org))?|invalid)(?![\w.-])", re.IGNORECASE
+)
 #: Digits of a number in a text with which rules could not compute; a key's letters that are looked at.
 _DIGITS: Final = re.compile(r"\d{101}")
 _SHOWN: Final = 150
@@ -73,8 +80,66 @@ def check_inventory(inventory: Inventory, services: Sequence[Service]) -> list[F
         *_differing(inventory),
         *_misspelt(inventory, services),
         *_clusters(inventory),
+        *_addresses(inventory),
         *(finding for service in services for finding in service.check(inventory)),
     ]
+
+
+def check_example_names(inventory: Inventory) -> Iterator[Finding]:
+    """Warn of variables that name hosts of the domains which are kept for examples (RFC 2606)."""
+    for host, variables in inventory.hosts.items():
+        for key, name in dict.fromkeys(
+            (key, named[0])
+            for variable, value in variables.items()
+            for key, one in _texts(variable, value)
+            if (named := _EXAMPLE.search(one))
+        ):
+            yield Finding(
+                "warning",
+                "inventory.example",
+                f"{'all' if key.split('.')[0] in _SAME else host}: {key}",
+                f"{key} names {name}: nobody has a host of that name, which is kept for examples",
+                "write the name of your own, or take the variable out",
+                Subject(key, host=host),
+            )
+
+
+def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts that a variable holds, each under its full name; without recursion."""
+    left = [(name, value)]
+    while left:
+        key, one = left.pop()
+        if isinstance(one, Mapping):
+            left += [(f"{key}.{name}", below) for name, below in one.items()]
+        elif isinstance(one, list | tuple):
+            left += [(f"{key}[{at}]", below) for at, below in enumerate(one)]
+        elif isinstance(one, str):
+            yield key, one
+
+
+def _addresses(inventory: Inventory) -> Iterator[Finding]:
+    """Find addresses of hosts that are none: Ansible, and all that is told of the host, would fail there."""
+    for host, variables in inventory.hosts.items():
+        for name in ("ansible_ssh_host", "ansible_host"):
+            value = variables.get(name)
+            if value is None or _is_address(str(value)):
+                continue
+            yield wrong_variable(
+                name,
+                host,
+                f"is {value!r}, which is no address",
+                "write a host's name or its IP address alone; a port belongs into ansible_port",
+            )
+
+
+def _is_address(text: str) -> bool:
+    """Return whether a text is an IP address, or may be a host's name."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        # What ends with a number is read as an IP address.
+        return bool(_HOST.fullmatch(text)) and not text.rstrip(".").rpartition(".")[2].isdecimal()
+    return True
 
 
 def check_numbers(inventory: Inventory) -> list[Finding]:

@@ -41,7 +41,7 @@ from kedge.services.clients.profiles import (
 )
 from kedge.services.clients.variables import ClientProfile, clients
 from kedge.services.topics.cluster_limits import planned_partitions
-from kedge.services.topics.variables import topic_names
+from kedge.services.topics.variables import may_declare
 
 _BUFFER_MIN: Final = int(JAVA_DEFAULTS["buffer.memory"])
 #: "At least a few tens of KB per partition being produced".
@@ -62,7 +62,7 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
     Files are relative: ``clients/NAME/producer.properties``; of Spark, ``clients/NAME/*.options``.
     """
     known, _ = clusters(inventory)
-    names, declared_topics = cluster_names(inventory), topic_names(inventory)
+    names = cluster_names(inventory)
     declared, findings = clients(inventory)
     levels = service_levels(inventory)
     planned: dict[str, tuple[Setting, ...]] = {}
@@ -78,7 +78,9 @@ def plan_clients(inventory: Inventory, topics: Part) -> Part:
             )
         of_cluster = topics.topics.get(client.cluster, {})
         for missing in (
-            t for t in client.topics if client.cluster in names and (client.cluster, t) not in declared_topics
+            t
+            for t in client.topics
+            if client.cluster in names and not may_declare(inventory, client.cluster, t)
         ):
             sheet.error(
                 "clients.topics",

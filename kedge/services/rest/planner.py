@@ -35,7 +35,7 @@ from kedge.services.rest.keys import rest_takes
 from kedge.services.rest.measured_capacity import rest_headroom
 from kedge.services.rest.traffic import check_link
 from kedge.services.rest.variables import KafkaRest, OtherBalancer, ready_topic
-from kedge.services.topics.variables import largest_message, topic_names
+from kedge.services.topics.variables import largest_message, may_declare, topic_names
 
 
 def plan_rest(inventory: Inventory, advice: Advice, busy: frozenset[str]) -> Part:
@@ -153,7 +153,7 @@ def _read(
 def _unregistered(host: str, values: Mapping[str, Any]) -> list[Finding]:
     """Find a name that no distribution has."""
     name = values.get(f"{SERVICE}_distribution")
-    if name in DISTRIBUTIONS or not isinstance(name, str):  # what is no name, the model finds
+    if not isinstance(name, str) or name in DISTRIBUTIONS:  # what is no name, the model finds
         return []
     return [wrong_choice(f"{SERVICE}_distribution", host, name, list(DISTRIBUTIONS))]
 
@@ -260,12 +260,11 @@ def _ready_topics(inventory: Inventory, known: Mapping[str, KafkaCluster]) -> It
     Nothing becomes ready without its topic, and balancers send an instance nothing. Of a cluster that the kit
     does not run, somebody else may have made it.
     """
-    declared = topic_names(inventory)
-    with_topics = {cluster for cluster, _ in declared}
+    with_topics = {cluster for cluster, _ in topic_names(inventory)}
     for host in inventory.group(SERVICE):
         cluster = str(inventory.hosts[host].get(f"{SERVICE}_cluster"))
         topic = ready_topic(inventory.hosts[host])
-        if (cluster, topic) in declared or cluster not in known or cluster not in with_topics:
+        if may_declare(inventory, cluster, topic) or cluster not in known or cluster not in with_topics:
             continue
         yield Finding(
             "warning" if known[cluster].brokers is None else "error",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
-from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES, KafkaCluster, message_max_bytes
+from kedge.plan.inventory.clusters import MESSAGE_MAX_BYTES, KafkaCluster, cluster_names, message_max_bytes
 from kedge.plan.variable_messages import wrong_variable
 from kedge.plan.variables import DefaultRule, Positive, Scalar, Strict, read_list
 
 Rate = Annotated[float, Field(gt=0)]
-Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+_NAME: Final = r"^[a-zA-Z0-9._-]{1,249}$"
+Name = Annotated[str, Field(pattern=_NAME)]
 
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -145,6 +147,19 @@ def topic_names(inventory: Inventory) -> frozenset[tuple[str, str]]:
     declared = inventory.common("kafka_topics")
     entries = declared if isinstance(declared, list) else []
     return frozenset((str(t.get("cluster")), str(t.get("name"))) for t in entries if isinstance(t, Mapping))
+
+
+def may_declare(inventory: Inventory, cluster: str, topic: str) -> bool:
+    """Return whether ``kafka_topics`` has a topic, or an entry that may be meant to be it.
+
+    An entry with a name that no topic has, or of no cluster that there is, has a finding of its own.
+    """
+    there = cluster_names(inventory)
+    return any(
+        (name == topic or not re.fullmatch(_NAME, name) or name == "None")
+        and (of == cluster or of not in there)
+        for of, name in topic_names(inventory)
+    )
 
 
 def largest_message(inventory: Inventory, name: str, cluster: KafkaCluster) -> int:
