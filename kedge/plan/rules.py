@@ -47,6 +47,7 @@ CHANGED: Final[Mapping[str, str]] = {
     "rest.producer.retries": "0.2.0",
     "rest.workload": "0.2.0",
     "review.balancer": "0.2.0",
+    "review.twice": "0.2.0",
     "review.brokers": "0.2.0",
     "review.code": "0.2.0",
     "review.converter": "0.2.0",

@@ -12,7 +12,7 @@ from kedge.plan.inventory.clusters import same_cluster
 from kedge.review.containers import LOOPBACK
 from kedge.review.kinds import variable_of
 from kedge.review.processes import PRODUCER, RunningProcess, clusters_of, covers, own_values
-from kedge.review.reading import comes_later
+from kedge.review.reading import Value, comes_later
 from kedge.services.rest.distributions import DISTRIBUTIONS
 
 _PROTOCOL: Final = "security.protocol"
@@ -55,6 +55,8 @@ def check_connections(process: RunningProcess) -> Iterator[Finding]:
 
 #: ClientUtils and Utils.HOST_PORT_PATTERN of Kafka's clients.
 _ADDRESS: Final = re.compile(r"(?:[\w\-%.]*://)?\[?[\w\-%.:]*]?:[0-9]+", re.ASCII)
+_MOST_PORT: Final = 65_535
+_BROKERS_PORT: Final = 9092
 _NAME: Final = re.compile(r"(?:[\w\-%.]*://)?(?:\[[\w%.:]+]|[\w\-%.]+)", re.ASCII)
 
 
@@ -69,6 +71,7 @@ def _addresses(process: RunningProcess) -> Iterator[Finding]:
             continue
         named = [one.strip() for one in value.text.split(",")]
         wrong = [one for one in named if one and not _ADDRESS.fullmatch(one)]
+        yield from _ports(key, value, named)
         if wrong:
             there = [_address(one) for one in re.split(r"[,;\s]+", value.text) if one]
             of = ".producer_settings" if bare != key else ""
@@ -87,13 +90,28 @@ def _addresses(process: RunningProcess) -> Iterator[Finding]:
             )
 
 
+def _ports(key: str, value: Value, named: Iterable[str]) -> Iterator[Finding]:
+    """Yield brokers at a port that there is not, or at which nothing listens."""
+    bare = key.removeprefix(PRODUCER)
+    ports = [one.rpartition(":")[2] for one in named if _ADDRESS.fullmatch(one)]
+    beyond = [port for port in ports if not 0 < int(port[:10]) <= _MOST_PORT]
+    if not beyond:
+        return
+    above = int(beyond[0][:10]) > 0
+    what = f"has port {beyond[0]}, and {_MOST_PORT} is the last: its clients refuse to start" if above else (
+        "has port 0, at which no broker listens")  # fmt: skip
+    fix = f"write the port at which its brokers listen, such as {_BROKERS_PORT}"
+    of = Subject(".producer_settings" if bare != key else "", (bare,))
+    yield Finding("error", "review.brokers", value.place, f"{bare} {what}", fix, of)
+
+
 def _address(text: str) -> str:
     """Return an address as a client takes it, at the port of brokers where none is written."""
     text = re.sub(r"^[^\w[]+", "", text)
     if whole := _ADDRESS.match(text):
         return whole[0]
     name = _NAME.match(text)
-    return f"{name[0] if name else 'HOST'}:9092"
+    return f"{name[0] if name else 'HOST'}:{_BROKERS_PORT}"
 
 
 def with_shared_ids(processes: Iterable[RunningProcess]) -> list[RunningProcess]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from kedge.evidence.secrets import holds_secret, looks_secret
 from kedge.plan.findings import Finding
 from kedge.review.containers import ComposeContainer, LimitNames, config_maps, containers
 from kedge.review.reading import (
@@ -198,7 +199,23 @@ def _of_kernel(text: str, name: str) -> FileFindings:
             fix = f"write {key} = {' '.join(rest).rstrip() or 'VALUE'}"
             findings.append(Finding("error", "host.own", f"{name}:{at + 1}", what, fix))
     values = properties("\n".join(lines), name, _SYSCTL_KEYS)
-    return FileFindings("sysctl", name, values, findings=tuple(findings))
+    return FileFindings("sysctl", name, values, findings=(*findings, *_twice(values)))
+
+
+def _twice(values: Mapping[str, Value]) -> Iterator[Finding]:
+    """Yield keys of a file that stand in two lines, of which the last one holds."""
+    for key, value in values.items():
+        if value.former is None or key == "sysctl":
+            continue
+        line = value.former.place.rpartition(":")[2]
+        if value.text == value.former.text:
+            what = f"{key} is in line {line} too, with the same value"
+            yield Finding("note", "review.twice", value.place, what, "")
+        else:
+            secret = looks_secret(key) or holds_secret(value.former.text)
+            said = "another value" if secret else value.former.text or "empty"
+            what = f"{key} is in line {line} too, as {said}: this line holds"
+            yield Finding("warning", "review.twice", value.place, what, "take one of the two lines out")
 
 
 def _of_resource(one: Resource) -> FileFindings:
@@ -221,7 +238,7 @@ def _of_maps(documents: list[Any], name: str) -> Iterator[FileFindings]:
                 where = f"{name}, {called}/{key}"
                 values = properties(text, where)
                 if (kind := kind_of(values)) not in (None, "other"):
-                    yield FileFindings(str(kind), where, values)
+                    yield FileFindings(str(kind), where, values, findings=tuple(_twice(values)))
 
 
 def _of_keys(text: str, name: str, path: Path) -> FileFindings:
@@ -248,7 +265,7 @@ def _of_keys(text: str, name: str, path: Path) -> FileFindings:
             "or the kernel; call it kafka-rest.properties, consumer.properties or producer.properties"
         )
     heading = "a configuration of a broker, of Connect or of a registry" if kind == "other" else ""
-    return FileFindings(kind, name, values, heading=heading)
+    return FileFindings(kind, name, values, heading=heading, findings=tuple(_twice(values)))
 
 
 def kind_of(values: Mapping[str, Value]) -> Kind | None:

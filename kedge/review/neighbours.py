@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
@@ -16,7 +16,7 @@ from kedge.review.judging import Judgement, ReviewedKey
 from kedge.review.kinds import SIGNS, FileFindings
 from kedge.review.processes import ARCHIVE, HOST, TITLES, FileReader, ReviewedMachine
 from kedge.review.reading import Value, comes_later
-from kedge.services.host.kernel import effective
+from kedge.services.host.kernel import TAKES, effective, wrong_values
 from kedge.services.planning import make_plan
 
 #: By its name, or the port of a server, a backend is one of REST proxies.
@@ -187,7 +187,9 @@ def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:
         found.append(
             Finding("error", "host.own", "", what, "write its KEY = VALUE", Subject(keys=(_COMMAND,)))
         )
-    found = [*_no_numbers(values, {s.key: s.value for s in _of(plan, "host_tuning")}), *found]
+    settled = {key: value.text for key, value in values.items() if not comes_later(value.text)}
+    refused = list(wrong_values(settled, {s.key: s.value for s in _of(plan, "host_tuning")}))
+    found = [*refused, *(f for f in found if not (f.subject and set(f.subject.keys) & TAKES.keys()))]
     places = tuple(replace(f, where=_place(f, values, part.where)) for f in found if f.severity != "note")
     places = (*part.findings, *places)
     return Judgement(
@@ -200,41 +202,6 @@ def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:
         (),
         looked=("its keys and their values",),
     )
-
-
-#: Settings of the plan of which the kernel takes whole numbers, and what Linux has by itself.
-_NUMBERS: Final[Mapping[str, str]] = {
-    "net.core.netdev_max_backlog": "1000",
-    "net.core.rmem_max": "4194304",
-    "net.core.somaxconn": "4096",
-    "net.core.wmem_max": "4194304",
-    "net.ipv4.ip_local_port_range": "32768 60999",
-    "net.ipv4.tcp_max_syn_backlog": "2048",
-    "net.ipv4.tcp_rmem": "4096 131072 33554432",
-    "net.ipv4.tcp_syncookies": "1",
-    "net.ipv4.tcp_wmem": "4096 16384 4194304",
-    "vm.max_map_count": "65530",
-    "vm.swappiness": "60",
-}
-#: As the kernel reads one: decimal, hexadecimal, or octal.
-_NUMBER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,8}|0*[0-9]{1,10})", re.ASCII)
-_MOST: Final = 2**31 - 1
-
-
-def _no_numbers(values: Mapping[str, Value], planned: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield values that the kernel refuses, since they are no numbers, or none that it holds."""
-    for key, default in _NUMBERS.items():
-        if key not in values or comes_later(values[key].text):
-            continue
-        # What stands behind as many numbers as it takes is left out.
-        said = values[key].text.split()[: len(default.split())] or ["empty"]
-        if any(
-            not _NUMBER.fullmatch(one) or int(one, 16 if "x" in one.lower() else 10) > _MOST for one in said
-        ):
-            takes = f"the kernel takes whole numbers up to {_MOST}: it refuses it"
-            what = f"{key} is {values[key].text or 'empty'}, and {takes}"
-            fix = f"write {key} = {planned.get(key) or default}"
-            yield Finding("error", "host.own", "", what, fix, Subject(keys=(key,)))
 
 
 #: What a line of a script begins with.

@@ -297,12 +297,13 @@ def _paired(configured: Sequence[FileFindings], commands: Sequence[FileFindings]
     mirrored = any(part.kind == "classic" for part in commands)
     one_each = len(consumers) == 1 and len(producers) == 1
     if one_each and (mirrored or _mirrors(consumers[0].values, producers[0].values)):
-        both = FileFindings("classic", f"{consumers[0].where} and {producers[0].where}", consumers[0].values)
-        pair = [replace(both, arguments=producers[0].values, heading="pair")]
+        both = replace(consumers[0], kind="classic", where=f"{consumers[0].where} and {producers[0].where}")
+        findings = (*consumers[0].findings, *producers[0].findings)
+        pair = [replace(both, arguments=producers[0].values, heading="pair", findings=findings)]
     elif mirrored and len(consumers) + len(producers) == 1:
         one = (consumers + producers)[0]
         values, producer = (one.values, {}) if consumers else ({}, one.values)
-        pair = [FileFindings("classic", one.where, values, arguments=producer, heading="pair")]
+        pair = [replace(one, kind="classic", values=values, arguments=producer, heading="pair")]
     else:
         pair = [*consumers, *producers]
     return [part for part in configured if part.kind not in ("consumer", "producer")] + pair

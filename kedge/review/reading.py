@@ -64,10 +64,14 @@ _Loader.add_constructor("tag:yaml.org,2002:str", _with_line)
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a file says of one key, and where: ``FILE:LINE``, or the container that has it."""
+    """What a file says of one key, and where: ``FILE:LINE``, or the container that has it.
+
+    ``former`` is what a line before it says of the same key, which does not hold.
+    """
 
     text: str
     place: str
+    former: Value | None = None
 
 
 Values = Mapping[str, Value]
@@ -146,7 +150,7 @@ def _few(pairs: Iterable[tuple[int, str, str]], name: str, most: int) -> dict[st
     """Return keys with their values; raises ReviewError for more than anybody configures."""
     found: dict[str, Value] = {}
     for number, key, value in pairs:
-        found[key] = Value(value, f"{name}:{number}")
+        found[key] = Value(value, f"{name}:{number}", found.get(key))
         if len(found) > most:
             raise ReviewError(
                 f"{name}: has more than {most:,} keys, more than a configuration has; name another file"

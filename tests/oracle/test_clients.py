@@ -22,6 +22,7 @@ _LOGINS = {
 }
 _CHOICES = {
     "producer": {
+        "bootstrap.servers": ("127.0.0.1:0", "127.0.0.1:65535", "127.0.0.1:65536", "127.0.0.1:99999999999"),
         "acks": ("all", "-1", "1", "0"),
         "enable.idempotence": ("true", "false"),
         "retries": ("0", "1", "5"),
@@ -35,6 +36,7 @@ _CHOICES = {
         **_LOGINS,
     },
     "consumer": {
+        "bootstrap.servers": ("127.0.0.1:0", "127.0.0.1:65535", "127.0.0.1:65536", "127.0.0.1:99999999999"),
         "session.timeout.ms": ("3000", "6000", "45000"),
         "heartbeat.interval.ms": ("1000", "3000", "6000", "50000"),
         "max.poll.records": ("1", "500", "50000"),

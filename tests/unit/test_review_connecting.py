@@ -204,6 +204,49 @@ def test_brokers_that_older_clients_take_are_a_warning(
     assert f"those of 3.9 read {read} alone; write bootstrap.servers={meant}, or" in told
 
 
+@pytest.mark.parametrize(
+    ("name", "rule", "text", "found"),
+    [
+        ("producer", "review.brokers", PRODUCES.replace("k:9092", "k:9092,l:90921"),
+         "error 1: bootstrap.servers has port 90921, and 65535 is the last: its clients refuse to start; "
+         "write the port at which its brokers listen, such as 9092"),
+        ("producer", "review.brokers", PRODUCES.replace("9092", "0"),
+         "error 1: bootstrap.servers has port 0, at which no broker listens; "
+         "write the port at which its brokers listen, such as 9092"),
+        ("producer", "review.brokers", PRODUCES.replace("9092", "65535"), None),
+        ("kafka-rest", "rest.listeners", PROXY.replace("8082", "80820"),
+         "error 2: the listener http://0.0.0.0:80820 has a port above 65535: the proxy refuses to start; "
+         "write it as http://0.0.0.0:8082"),
+        ("kafka-rest", "rest.listeners", PROXY.replace("8082", "0"),
+         "error 2: the listener http://0.0.0.0:0 has port 0: each start takes another one, and no client knows it; "
+         "write it as http://0.0.0.0:8082"),
+        ("kafka-rest", "rest.listeners", PROXY, None),
+        ("application", "inventory.variable", "bridge.id=b\nkafka.bootstrap.servers=k:9092\nhttp.port=80820\n",
+         "error 3: http.port is '80820', and http.port takes 65535 or less; write 65535 or less"),
+        ("producer", "review.twice", f"{PRODUCES}acks=1\nacks=all\n",
+         "warning 4: acks is in line 3 too, as 1: this line holds; take one of the two lines out"),
+        ("producer", "review.twice", f"{PRODUCES}sasl.jaas.config={JAAS};\nsasl.jaas.config={JAAS} a;\n",
+         "warning 4: sasl.jaas.config is in line 3 too, as another value: this line holds; "
+         "take one of the two lines out"),
+        ("producer", "review.twice", f"{PRODUCES}acks=1\nacks=1\n",
+         "note 4: acks is in line 3 too, with the same value; "),
+    ],
+)  # fmt: skip
+def test_a_port_that_there_is_not_and_a_key_in_two_lines_are_found(
+    tmp_path: Path, name: str, rule: str, text: str, found: str | None
+) -> None:
+    told = list(said(tmp_path, rule, **{f"{name}__properties": text}))
+    assert told == ([found] if found else [])
+
+
+def test_keys_in_two_lines_of_a_mirrors_files_are_found(tmp_path: Path) -> None:
+    files = {
+        "consumer__properties": "bootstrap.servers=a:9092\ngroup.id=m\ngroup.id=n\n",
+        "producer__properties": "bootstrap.servers=b:9092\nacks=all\nlinger.ms=5\nlinger.ms=9\n",
+    }
+    assert len(list(said(tmp_path, "review.twice", **files))) == 2
+
+
 def test_the_old_consumers_zookeeper_gives_way_to_brokers(tmp_path: Path) -> None:
     old = "zookeeper.connect=zk:2181\ngroup.id=m\n"
     new = "bootstrap.servers=b:9092\n"

@@ -73,6 +73,31 @@ def test_a_key_that_linux_has_not_is_named_where_a_list_has_them_all(key: str, f
     assert [(f.severity, f.fix) for f in found] == ([("warning", fix)] if fix else [])
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "found"),
+    [
+        (
+            "net.ipv4.ip_local_port_range",
+            "65000 1024",
+            ("error", "write net.ipv4.ip_local_port_range = 32768 60999"),
+        ),
+        (
+            "net.ipv4.tcp_rmem",
+            "4096 131072 1024",
+            ("warning", "write net.ipv4.tcp_rmem = 4096 131072 33554432"),
+        ),
+        ("vm.swappiness", -1, ("error", "write vm.swappiness = 60")),
+        ("vm.swappiness", 1, None),
+        ("net.ipv4.ip_local_port_range", "1024 65535", None),
+    ],
+)
+def test_an_own_value_that_the_kernel_refuses_or_nobody_means_is_found(
+    key: str, value: object, found: tuple[str, str] | None
+) -> None:
+    own = of_rule(make_plan(rest(1, common={"host_tuning_settings": {key: value}})), "host.own")
+    assert [(f.severity, f.fix) for f in own] == ([found] if found else [])
+
+
 def test_load_generators_get_ports_queues_and_descriptors() -> None:
     inventory = rest(1, groups={"load_generator": ("load1",)})
     wanted = kernel(inventory, "load1")

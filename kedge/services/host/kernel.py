@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from kedge.evidence.nearest import nearest
 from kedge.keys.accepted_values import is_whole
 from kedge.keys.catalogue import every_key
-from kedge.plan.findings import Finding
+from kedge.plan.findings import Finding, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.service import Service
 from kedge.plan.settings import Basis, Choice, Sheet
@@ -120,10 +120,65 @@ def put_buffers(sheet: Sheet, link: tuple[int, str] | None, *, busy: bool) -> No
         )
 
 
+class _Takes(NamedTuple):
+    """What Linux takes of a setting: whole numbers from ``least`` to ``most``; ``default`` is its own."""
+
+    default: str
+    least: int | None = 0
+    most: int = _MOST_BUFFER
+
+
+#: Asked of Linux 6.18 (sysctl in a network namespace), and of its source for vm.*.
+TAKES: Final = {
+    "net.core.netdev_max_backlog": _Takes("1000", None),
+    "net.core.rmem_max": _Takes("4194304", 1),
+    "net.core.somaxconn": _Takes("4096"),
+    "net.core.wmem_max": _Takes("4194304", 1),
+    "net.ipv4.ip_local_port_range": _Takes("32768 60999", 1, 65_535),
+    "net.ipv4.tcp_max_syn_backlog": _Takes("2048", None),
+    "net.ipv4.tcp_rmem": _Takes("4096 131072 33554432", 1),
+    "net.ipv4.tcp_syncookies": _Takes("1", 0, 255),
+    "net.ipv4.tcp_wmem": _Takes("4096 16384 4194304", 1),
+    "vm.max_map_count": _Takes("65530"),
+    "vm.swappiness": _Takes("60", 0, 200),
+}
+#: As the kernel reads one: decimal, hexadecimal, or octal.
+_NUMBER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,8}|0*[0-9]{1,10})", re.ASCII)
+
+
+def wrong_values(values: Mapping[str, str], planned: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield values that the kernel refuses, and sizes that do not ascend; ``planned`` is what to write."""
+    for key, takes in TAKES.items():
+        if key not in values:
+            continue
+        # What stands behind as many numbers as it takes is left out.
+        said = values[key].split()[: len(takes.default.split())] or ["empty"]
+        read = [int(one, 16 if "x" in one.lower() else 10) for one in said if _NUMBER.fullmatch(one)]
+        ascends = read == sorted(read)
+        least = -takes.most - 1 if takes.least is None else takes.least
+        what = f"{key} is {' '.join(values[key].split()) or 'empty'}, and"
+        fix = f"write {key} = {planned.get(key) or takes.default}"
+        if len(read) < len(said) or not all(least <= one <= takes.most for one in read):
+            start = "" if takes.least is None else f" from {least}"
+            what = f"{what} the kernel takes whole numbers{start} up to {takes.most}: it refuses it"
+            yield Finding("error", "host.own", "", what, fix, Subject(keys=(key,)))
+        elif not ascends and key.endswith("port_range"):
+            what = f"{what} its first port is above its last: the kernel refuses it"
+            yield Finding("error", "host.own", "", what, fix, Subject(keys=(key,)))
+        elif not ascends:
+            what = f"{what} is least, default and most of a buffer, which do not ascend: the kernel takes it"
+            yield Finding("warning", "host.own", "", what, fix, Subject(keys=(key,)))
+
+
 def take_own(sheet: Sheet, host: str) -> list[Finding]:
     """Take over a person's own settings, and warn of those that are misspelt or gone; return what is none."""
     findings = []
-    for key in sheet.rest_of_own(SYSCTL, "host.own"):
+    keys = sheet.rest_of_own(SYSCTL, "host.own")
+    own = {s.key: s.value for s in sheet.settings if s.file == SYSCTL and s.basis == "yours"}
+    for found in wrong_values(own, {}):
+        report = sheet.error if found.severity == "error" else sheet.warning
+        report(found.rule, found.message, found.fix, *(found.subject or Subject()).keys)
+    for key in keys:
         if "." not in key:
             findings.append(
                 wrong_variable(

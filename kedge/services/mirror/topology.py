@@ -77,6 +77,8 @@ def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Findi
             fix = "take the quotes out: they are a part of the pattern, and no name has them" if wanted else (
                 f"write {key} = .*")  # fmt: skip
             yield _error(f"{key} is {wanted or 'empty'}: {name} {nothing}", fix, key)
+        yield from _unparted_patterns(key, wanted, f"{name} {nothing}")
+        yield from _unparted_patterns(left_key, left_out, f"{name} leaves none of these out")
         for one, patterns in ((key, wanted), (left_key, left_out)):
             yield from _patterns(one, patterns, f"{name} {nothing}")
         if ".*" in re.split(r"[,\s]+", left_out):
@@ -104,6 +106,18 @@ def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Findi
             f"set {tasks or 'tasks.max'} to the partitions of the largest topic, or fewer",
             tasks or f"{name}.enabled",
         )
+
+
+def _unparted_patterns(key: str, text: str, nothing: str) -> Iterator[Finding]:
+    """Yield patterns that no comma parts: they are one, with a blank in it, which no name has."""
+    patterns = [one.strip() for one in text.split(",")]
+    blank = next((one for one in patterns if len(one.split()) > 1), None)
+    if blank is not None:
+        of = nothing if len(patterns) == 1 else "no name is like that one"
+        meant = ", ".join(" ".join(patterns).split())
+        what = f"{key} has no comma in {blank}: that is one pattern, with a blank in it, and {of}"
+        report = _warning if key.endswith("exclude") else _error
+        yield report(what, f"write {key} = {meant}", key)
 
 
 def _patterns(key: str, text: str, nothing: str) -> Iterator[Finding]:

@@ -126,6 +126,7 @@ def _check_environment(sheet: Sheet, own: Mapping[str, Any], variables: Iterable
 
 
 #: Kubernetes gives it to each container beside a Service of the name kafka-rest, with tcp://ADDRESS:PORT.
+_MOST_PORT: Final = 65_535
 _IMAGE_PORT: Final = "KAFKA_REST_PORT"
 
 
@@ -153,6 +154,7 @@ def _check_listeners(sheet: Sheet, own: Mapping[str, Any]) -> None:
         found = re.fullmatch(r"(?:([A-Za-z][\w+.-]*)://)?[^/]*?(:\d+)?/?", listener)
         scheme, port = (found[1], found[2]) if found else (None, None)
         if scheme and port and scheme.lower() in {"http", "https", *named}:
+            _check_port(sheet, listener, port[1:])
             continue
         lacks = "no scheme" if not scheme else "no port" if not port else f"an unknown scheme, {scheme}"
         sheet.error(
@@ -161,6 +163,16 @@ def _check_listeners(sheet: Sheet, own: Mapping[str, Any]) -> None:
             "write it as http://0.0.0.0:8082",
             "listeners",
         )
+
+
+def _check_port(sheet: Sheet, listener: str, port: str) -> None:
+    """Find a port that Java refuses, and one that each start chooses."""
+    if int(port[:10]) > _MOST_PORT:
+        what = f"the listener {listener} has a port above {_MOST_PORT}: the proxy refuses to start"
+        sheet.error("rest.listeners", what, "write it as http://0.0.0.0:8082", "listeners")
+    elif int(port) == 0:
+        what = f"the listener {listener} has port 0: each start takes another one, and no client knows it"
+        sheet.error("rest.listeners", what, "write it as http://0.0.0.0:8082", "listeners")
 
 
 def _check_registry(sheet: Sheet, variables: KafkaRest) -> None:

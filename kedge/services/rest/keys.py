@@ -84,11 +84,13 @@ def _place(keys: Keys, read: KnownKeys, version: str, key: str) -> str | None:
 
 
 def rest_takes(distribution: Distribution, version: str) -> Mapping[str, str]:
-    """Return what keys of Kafka's clients inside a REST proxy take; nothing of clients that are others."""
+    """Return what keys of a REST proxy take, and of Kafka's clients inside it; nothing of other clients."""
     keys = distribution.keys
+    of_itself = (entries(one, keys.version(version)) for one in keys.components)
+    own = {key: form for one in of_itself for key, form in one.items() if form}
     if distribution.clients is None or keys.clients is None:
-        return {}
-    return _client_entries(keys.clients(version), keys.prefix, keys.shared)
+        return own
+    return {**own, **_client_entries(keys.clients(version), keys.prefix, keys.shared)}
 
 
 def rest_defaults(distribution: Distribution, version: str, own: Mapping[str, str]) -> dict[str, str]:
