@@ -116,7 +116,8 @@ def _meant(key: str, known: frozenset[str]) -> str | None:
             return named
     parts = key.split(".")
     longer = [one for one in known if one.count(".") == len(parts) and _lacks_one(parts, one.split("."))]
-    near = longer[0] if len(longer) == 1 else None
+    turned = [one for one in known if sorted(one.split(".")) == sorted(parts)]
+    near = next(iter(turned or longer), None) if len(turned or longer) == 1 else None
     near = near or nearest(key, sorted(one for one in known if _of_same_parts(parts, one.split("."))), 0.75)
     near = near or nearest(key, sorted(known), _ALIKE)
     # What newer versions call it is read by this one as well.

@@ -281,11 +281,14 @@ def _twice(section: Section) -> Iterator[Finding]:
 def check_risks(sections: Sequence[Section], backends: Sequence[Section]) -> Iterator[Finding]:
     """Yield what HAProxy takes and nobody means: milliseconds for seconds, servers that it never asks."""
     for words, place in _lines([s for s in sections if s.kind != "backend" or s in backends]):
-        time = _TIME.fullmatch(" ".join(words[2:])) if words[0] == "timeout" else None
+        name, text = f"timeout {''.join(words[1:2])}", " ".join(words[2:]) if words[0] == "timeout" else ""
+        if words[0] == "stick-table" and "expire" in words[:-1]:
+            name, text = "expire", words[words.index("expire") + 1]
+        time = _TIME.fullmatch(text)
         if time and not time[2] and 0 < int(time[1][:10]) < _FEW_MS:
-            what = f"timeout {words[1]} is {time[1]}: without a unit that is {time[1]} ms"
-            fix = f"write timeout {words[1]} {time[1]}s, or {time[1]}ms if you mean that"
-            yield _of_balancer("warning", place, what, fix, f"timeout {words[1]}")
+            what = f"{name} is {time[1]}: without a unit that is {time[1]} ms"
+            fix = f"write {name} {time[1]}s, or {time[1]}ms if you mean that"
+            yield _of_balancer("warning", place, what, fix, name)
     wide = [s for s in sections if s.kind == "defaults"]
     for backend in backends:
         if any(w[0] == "default-server" and "check" in w for w, _ in _lines([*wide, backend])):

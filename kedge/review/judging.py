@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache, cached_property, partial
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from kedge.evidence.nearest import one_slip
 from kedge.evidence.secrets import holds_secret
@@ -80,7 +80,7 @@ _PLUGINS: Final = ("kafka.rest.resource.extension.class", "rest.servlet.initiali
 
 @dataclass(frozen=True, slots=True)
 class ReviewedKey:
-    """One key: today's value beside the documented and the planned one; None where it is not set.
+    """One key: today's value beside the documented and the planned one; None where there is none.
 
     ``because``, ``rule``, ``basis`` and ``source`` are those of the planned value; ``needs`` are the options
     without which it is made from an assumption.
@@ -497,7 +497,7 @@ def _rows(
             _named(process, key),
             sized(today),
             value.place if value else "",
-            sized(_without_stand_ins(there[key].value, today) if key in there else None),
+            sized(_without_stand_ins(there[key].value, today) if has_document(there.get(key)) else None),
             sized(_without_stand_ins(here[key].value, today) if key in here else None),
             s.rule,
             s.because,
@@ -506,6 +506,11 @@ def _rows(
             tuple(ask.option for ask in asks if set(_pair(_named(process, key))) & set(ask.decides)),
             unset.get(key, unset.get(f"{process.flow[1]}.{key}")),
         )
+
+
+def has_document(setting: Setting | None) -> TypeGuard[Setting]:
+    """Return whether a document has the value of a plan by documents, in which others are estimates."""
+    return setting is not None and setting.basis == "documented"
 
 
 #: A number of replicas that leaves it to the brokers.

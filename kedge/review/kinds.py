@@ -118,7 +118,8 @@ _MAIN: Final = {
 _OF_JVM: Final = "_JAVA_OPTIONS"
 #: A start script that nothing stands before which may set variables.
 _START: Final = (
-    r"(?:/\S*/)?(?:kafka-rest-start|kafka_bridge_run\.sh|(?:connect|kafka)-mirror-maker(?:\.sh)?)\s"
+    r"(?:/\S*/)?(?:kafka-rest-start|kafka_bridge_run\.sh"
+    r"|(?:(?:connect|kafka)-mirror-maker|connect-distributed)(?:\.sh)?)\s"
 )
 #: Of Kafka's own image, which sets no variable of them.
 _KAFKA: Final = re.compile(r"(?:docker\.io/)?apache/kafka(?::|$)")
@@ -373,7 +374,10 @@ def _of_unit(text: str, name: str) -> FileFindings:
             starts = _starts(value.text, variables)
             part = replace(part, kind=kind, environment=environment, unit=directives, elsewhere=files)
             return replace(part, starts=starts, lacking=bool(files))
-    return FileFindings("environment", name, environment=variables, unit=directives, elsewhere=files)
+    # A worker of Connect, whose connectors are in files of their own.
+    starts = any(_starts(value.text, variables) for value in commands)
+    part = FileFindings("environment", name, environment=variables, unit=directives, elsewhere=files)
+    return replace(part, starts=starts, lacking=bool(files))
 
 
 def _starts(command: str, variables: Container[str]) -> bool:

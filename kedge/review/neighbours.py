@@ -12,7 +12,7 @@ from kedge.plan.findings import Finding, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.settings import Setting
 from kedge.review.haproxy_file import VERSION, Section, check_file, check_risks, sections_of
-from kedge.review.judging import Judgement, ReviewedKey
+from kedge.review.judging import Judgement, ReviewedKey, has_document
 from kedge.review.kinds import SIGNS, FileFindings
 from kedge.review.processes import ARCHIVE, HOST, TITLES, FileReader, ReviewedMachine
 from kedge.review.reading import Value, comes_later
@@ -117,7 +117,7 @@ def _row(s: Setting, today: Value | None, documented: Setting | None) -> Reviewe
         s.key,
         today.text if today else None,
         today.place if today else "",
-        documented.value if documented else None,
+        documented.value if has_document(documented) else None,
         s.value,
         s.rule,
         s.because,

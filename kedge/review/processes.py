@@ -78,7 +78,7 @@ _CORES: Final = "CPUQuota"
 #: Of a unit: infinity and shares of the host are no number of bytes.
 _SIZE: Final = re.compile(r"(\d{1,18})([KMGT]?)B?", re.IGNORECASE)
 _SCALE: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
-#: What connect-mirror-maker.sh takes, and kafka-run-class.sh, of Kafka 3.9 and 4.3.
+#: What connect-mirror-maker.sh and connect-distributed.sh take, and kafka-run-class.sh, of Kafka 3.9 and 4.3.
 _UNSET_HEAPS: Final = {"mm2": "-Xms256M -Xmx2G", "classic": "-Xmx256M"}
 #: What Strimzi gives MirrorMaker 2 of its memory's limit (KafkaConnectCluster, JvmOptionUtils).
 _OPERATED_PERCENT: Final = 75
@@ -405,6 +405,8 @@ def _flags(kind: str, flags: Value) -> dict[str, Value]:
 
 def _environment_of(part: FileFindings) -> str | None:
     """Return what an environment is of; of a REST proxy, the first distribution that it may be of."""
+    if part.starts:
+        return "classic"
     names = " ".join([part.where, *part.environment, *part.files, *part.files.values()])
     for name, signs in SIGNS.items():
         jvm = DISTRIBUTIONS[name].jvm

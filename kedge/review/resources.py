@@ -259,8 +259,9 @@ def _targets(
 
 
 #: By which connectors name the copies of topics, with the defaults.
+_POLICY: Final = "replication.policy.class"
 _NAMED_BY: Final = {
-    "replication.policy.class": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
+    _POLICY: "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
     "replication.policy.separator": ".",
 }
 
@@ -273,6 +274,10 @@ def differing_names(connectors: Mapping[str, Mapping[str, Value]]) -> Iterator[F
         said = {part: values[key].text if key in values else default for part, values in naming.items()}
         part = next((one for one, text in said.items() if text != said.get("Source", text)), None)
         if part is None:
+            continue
+        policies = [naming[one].get(_POLICY, Value("", "")).text for one in (part, "Source")]
+        # The policy of identical names reads no separator, and another policy is a finding already.
+        if key != _POLICY and any(one.endswith("IdentityReplicationPolicy") for one in policies):
             continue
         of, source = ((said[one].rpartition(".")[2] or said[one] or "empty") for one in (part, "Source"))
         yield Finding(

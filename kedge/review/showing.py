@@ -49,7 +49,7 @@ def _whole(one: Judgement) -> Iterator[str]:
     yield from again
     yield from wrapped(looked(one), 0)
     if rows := chosen(one.rows, full=True):
-        yield from ["", "today, the documents, the plan"]
+        yield from ["", "today, the default, what a document says, the plan"]
         for row in rows:
             yield from _row(row)
     if one.asks:
@@ -194,7 +194,7 @@ def _default(row: ReviewedKey) -> bool:
     if row.default is not None:
         return row.planned == row.default
     return (
-        row.planned == row.documented
+        row.documented in (None, row.planned)
         and row.basis in ("documented", "measured")
         and "default" in row.because
         and not row.key.isupper()
@@ -211,9 +211,17 @@ def _row(row: ReviewedKey) -> Iterator[str]:
         says, wants = apart(today or "", planned) if today else ("not set", f"is {planned}")
         yield from wrapped(f"{row.key}{place}: today {says}; the plan {wants}", 4)
     else:
+        columns = (
+            ("today", today),
+            ("default", row.default),
+            ("documented", documented),
+            ("planned", planned),
+        )
         said = ", ".join(
             f"{name} {'not set' if value is None else value or 'empty'}"
-            for name, value in (("today", today), ("documented", documented), ("planned", planned))
+            for name, value in columns
+            # No default is known, or no document has it.
+            if value is not None or name in ("today", "planned")
         )
         yield from wrapped(f"{row.key}{place}: {said}", 4)
     yield from wrapped(f"{row.because} [{row.rule}; {row.basis}; {row.source}]", 8)
@@ -242,15 +250,10 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
         lines += [_cell(looked(one)), ""]
         if rows := chosen(one.rows, full=full):
             lines += [
-                "| key | today | documented | planned | because | rests on |",
-                "|---|---|---|---|---|---|",
+                "| key | today | default | documented | planned | because | rests on |",
+                "|---|---|---|---|---|---|---|",
             ]
-            lines += [
-                "| "
-                + " | ".join(_cell(cell if cell is not None else "not set") for cell in _cells(row))
-                + " |"
-                for row in rows
-            ]
+            lines += ["| " + " | ".join(map(_cell, _cells(row))) + " |" for row in rows]
             lines.append("")
         if one.asks:
             lines += ["Assumed, since it was not given, with the keys that it decides:", ""]
@@ -261,11 +264,14 @@ def markdown(judgements: Sequence[Judgement], others: Sequence[str], *, full: bo
     return "\n".join(lines).rstrip()
 
 
-def _cells(row: ReviewedKey) -> tuple[str | None, ...]:
+def _cells(row: ReviewedKey) -> tuple[str, ...]:
+    """Return the columns of a row; one is empty where no default is known, or no document has the key."""
     key = f"{row.key} ({row.place})" if row.place else row.key
+    today, default = "not set" if row.today is None else row.today, row.default or ""
     if row.needs:
-        return key, row.today, "", "", f"to judge it, say {', '.join(row.needs)}", ""
-    return key, row.today, row.documented, row.planned, row.because, f"{row.basis}: {row.source}"
+        return key, today, default, "", "", f"to judge it, say {', '.join(row.needs)}", ""
+    planned = "not set" if row.planned is None else row.planned
+    return key, today, default, row.documented or "", planned, row.because, f"{row.basis}: {row.source}"
 
 
 def _cell(words: str) -> str:

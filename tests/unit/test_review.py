@@ -584,6 +584,18 @@ def test_linux_refuses_what_a_review_says_that_it_refuses(tmp_path: Path) -> Non
         assert bool(errors) == (done.returncode != 0), line
 
 
+def test_documents_are_said_to_have_what_a_document_has_and_no_estimate(tmp_path: Path) -> None:
+    judgement = one(tmp_path, kafka_rest__properties="id=r\nbootstrap.servers=k:9092,l:9092\n")
+    estimate = row(judgement, "request.queue.capacity")
+    assert (estimate.documented, estimate.default, estimate.planned) == (None, "2147483647", "1000")
+    shown = text_of([judgement], [], full=True)
+    assert "request.queue.capacity: today not set, default 2147483647, planned 1000\n" in shown
+    assert "thread.pool.max: today not set, default 200, documented 200, planned 200\n" in shown
+    table = markdown([judgement], [], full=True)
+    assert "| key | today | default | documented | planned | because | rests on |" in table
+    assert "| request.queue.capacity | not set | 2147483647 |  | 1000 |" in table
+
+
 def test_lines_of_a_script_set_no_kernel_settings(tmp_path: Path) -> None:
     (found,) = one(
         tmp_path, sysctl__txt="sysctl -w vm.swappiness=1\nsysctl -w net.core.somaxconn=9\n"

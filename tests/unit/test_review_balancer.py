@@ -64,6 +64,9 @@ CASES = [
     (("balance source", "balance leastcon"), "error 12: HAProxy knows no balance leastcon, and refuses the file; "
      "did you mean leastconn?"),
     (("balance source", "balance hdr(X)"), None),
+    (("balance source", "stick-table type ip size 1k expire 30\n  stick on src"),
+     "warning 12: expire is 30: without a unit that is 30 ms; write expire 30s, or 30ms if you mean that"),
+    (("balance source", "stick-table type ip size 1k expire 30m\n  stick on src"), None),
     (("balance source", "option httpchck"), "error 12: HAProxy knows no option httpchck, and refuses the file; "
      "did you mean httpchk?"),
     (("balance source", "no option httpclose\n  option redispatch 3\n  stick-table type ip size 1k\n"

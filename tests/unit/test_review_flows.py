@@ -57,6 +57,7 @@ def test_clusters_that_no_comma_parts_are_one_name(tmp_path: Path, clusters: str
         ("a->b.topics.exclude=x y", "warning", "write a->b.topics.exclude = x, y"),
         ("topics=orders, payments", None, ""),
         ("tasks.max=8", "warning", "take one of the two lines out"),
+        ("max.tasks=8", "warning", "did you mean tasks.max?"),
         ("tasks.max=4", None, ""),
         ("topics=orders-*", "warning", "write topics = orders-.*"),
         ("refresh.topics.interval.seconds=-1", "warning",

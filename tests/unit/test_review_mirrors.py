@@ -230,6 +230,8 @@ _IDENTITY = "replication.policy.class: o.IdentityReplicationPolicy"
         ({"source": _IDENTITY}, "warning", "17",
          "write the same replication.policy.class for each connector of the flow"),
         ({"source": "replication.policy.separator: ."}, None, "", ""),
+        ({"source": _SEPARATOR, "checkpoint": _IDENTITY}, "warning", "19",
+         "write the same replication.policy.class for each connector of the flow"),
         ({"source": _IDENTITY, "checkpoint": f"{_IDENTITY}}}\n      heartbeatConnector:\n        config: {{"}, None,
          "", ""),
         ({"connect": ""}, "error", "5", "write connectCluster: b"),

@@ -124,6 +124,12 @@ spec:
 """
 
 
+def written(folder: Path, files: dict[str, str]) -> list[Path]:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return [folder / name for name in files]
+
+
 @pytest.fixture(autouse=True)
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask for nothing: each question costs a plan."""
@@ -165,9 +171,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_resource_is_read_and_its_findings_stand_at_its_lines_in_its_words(
     tmp_path: Path, files: dict[str, str], version: str, found: list[str]
 ) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    (judgement,), others = review([tmp_path / name for name in files])
+    (judgement,), others = review(written(tmp_path, files))
     assert (judgement.version, [other for other in others if "container" not in other]) == (version, [])
     told = sorted(
         f"{f.where.rpartition(':')[2].rpartition(' ')[2]} {f.fix}"
@@ -176,6 +180,22 @@ def test_a_resource_is_read_and_its_findings_stand_at_its_lines_in_its_words(
     )
     assert len(told) == len(found), told
     assert all(one.startswith(begin) for one, begin in zip(told, sorted(found), strict=True)), told
+
+
+def test_the_heap_of_a_worker_is_that_of_the_connectors_that_it_runs(tmp_path: Path) -> None:
+    unit = (
+        "[Service]\nMemoryMax=1G\nExecStart=/opt/kafka/bin/connect-distributed.sh /etc/connect.properties\n"
+    )
+    files = {"s.json": JSON, "connect.properties": WORKER, "connect.service": unit}
+    (judgement,), _ = review(written(tmp_path, files))
+    (found,) = (f for f in judgement.findings if "MemoryMax" in f.message)
+    assert (found.severity, found.where.rpartition("/")[2]) == ("error", "connect.service:2")
+    assert (
+        "the heap is 2048 MiB (KAFKA_HEAP_OPTS is not set, which comes to -Xms256M -Xmx2G)" in found.message
+    )
+    heap = unit.replace("MemoryMax", "Environment=KAFKA_HEAP_OPTS=-Xmx256M\nMemoryMax")
+    (judgement,), _ = review(written(tmp_path, files | {"connect.service": heap}))
+    assert not [f for f in judgement.findings if "MemoryMax" in f.message]
 
 
 def test_a_connector_that_copies_nothing_alone_asks_for_the_one_that_does(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kedge.plan.hosts import Inventory
@@ -96,6 +98,18 @@ def test_an_own_value_that_the_kernel_refuses_or_nobody_means_is_found(
 ) -> None:
     own = of_rule(make_plan(rest(1, common={"host_tuning_settings": {key: value}})), "host.own")
     assert [(f.severity, f.fix) for f in own] == ([found] if found else [])
+
+
+def test_a_balancers_host_that_says_no_size_is_asked_for_it() -> None:
+    inventory = rest(2, groups={"rest_balancer": ("lb1",)})
+    sizes = {"host_memory_mib": 8192, "host_cores": 4}
+    without = {name: value for name, value in inventory.hosts["lb1"].items() if name not in sizes}
+    (note,) = of_rule(make_plan(replace(inventory, hosts={**inventory.hosts, "lb1": without})), "host.memory")
+    assert (note.severity, note.where) == ("note", "lb1: host_memory_mib")
+    assert "MiB: rest_balancer 1 x " in note.message
+    assert note.fix == "set host_memory_mib and host_cores"
+    with_it = {**inventory.hosts, "lb1": without | sizes}
+    assert not of_rule(make_plan(replace(inventory, hosts=with_it)), "host.memory")
 
 
 def test_load_generators_get_ports_queues_and_descriptors() -> None:

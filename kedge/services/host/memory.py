@@ -23,8 +23,6 @@ def room(
     found = []
     for host, of_host in planned_services.items():
         facts = host_facts(host, inventory.hosts[host])
-        if isinstance(facts, list):
-            continue
         needs = {
             service: [mib for instance in instances if (mib := needed_mib(instance))]
             for service, instances in of_host.items()
@@ -33,7 +31,15 @@ def room(
         parts = ", ".join(
             f"{service} {len(each)} x {max(each)} MiB" for service, each in needs.items() if each
         )
-        if total > facts.memory_mib:
+        if isinstance(facts, list):
+            # A wrong size has a finding of its own.
+            if total and "host_memory_mib" not in inventory.hosts[host]:
+                what = "host_memory_mib is not set: nothing holds against the host's memory what its services"
+                unset = Subject("host_memory_mib", host=host)
+                found.append(Finding("note", "host.memory", f"{host}: host_memory_mib",
+                                     f"{what} may take, {total} MiB: {parts}",
+                                     "set host_memory_mib and host_cores", unset))  # fmt: skip
+        elif total > facts.memory_mib:
             found.append(
                 Finding(
                     "error",
