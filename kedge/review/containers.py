@@ -83,6 +83,10 @@ class ComposeContainer:
     properties: bool = False
 
 
+#: What Kubernetes writes into a variable that is named after a Service.
+LINKED: Final = "tcp://"
+
+
 def containers(documents: list[Any], name: str) -> list[ComposeContainer]:
     """Return the containers of a file's documents, in their order."""
     maps = config_maps(documents)
@@ -92,7 +96,7 @@ def containers(documents: list[Any], name: str) -> list[ComposeContainer]:
     if any(map(_unlinked, documents)):
         return found
     # A pod that starts after a Service has its address in a variable.
-    links = {f"{one.upper().replace('-', '_')}_PORT": Value("tcp://", f"{name}, Service {one}")
+    links = {f"{one.upper().replace('-', '_')}_PORT": Value(LINKED, f"{name}, Service {one}")
              for one in _services(documents)}  # fmt: skip
     return [replace(one, environment={**links, **one.environment}) for one in found]
 

@@ -26,7 +26,7 @@ from kedge.plan.variable_messages import renamed
 from kedge.plan.variables import Strict
 from kedge.plan.version_numbers import numbers
 from kedge.review.connecting import check_connections, check_ports
-from kedge.review.kinds import meant_for_image, variable_of
+from kedge.review.kinds import NEWEST, meant_for_image, variable_of
 from kedge.review.processes import (
     FLOW,
     HOST,
@@ -207,6 +207,10 @@ def _missing(process: RunningProcess) -> Iterator[Finding]:
     elif proxy and proxy.clients and not proxy.keys.prefix and named and brokers not in named:
         old = "zookeeper.connect" in named and numbers(versions_of(process)[0]) < (8,)
         needs = [] if old else [brokers]
+        if old and process.version == NEWEST:
+            what = f"zookeeper.connect alone is read up to 7.9, and {NEWEST} is newer: it does not start"
+            fix, of = f"write {brokers}, with two or more brokers", Subject(keys=("zookeeper.connect",))
+            yield Finding("warning", "review.missing", process.where, what, fix, of)
     elif process.kind == "classic":
         files = (named if "zookeeper.connect" not in named else {}, process.producer)
         needs = [brokers] if any(file and brokers not in file for file in files) else []

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kedge.evidence.secrets import holds_secret, looks_secret
 from kedge.plan.findings import Finding
-from kedge.review.containers import ComposeContainer, LimitNames, config_maps, containers
+from kedge.review.containers import LINKED, ComposeContainer, LimitNames, config_maps, containers
 from kedge.review.reading import (
     ReviewError,
     Value,
@@ -98,6 +98,9 @@ _SYSCTL_KEY: Final = re.compile(r"(?:net|vm|fs|kernel)[./][\w./-]+")
 _UNIT: Final = re.compile(r"(?m)^\[(?:Unit|Service|Install)\][ \t]*$")
 #: A kernel has a few for each of its network devices.
 _SYSCTL_KEYS: Final = 100_000
+#: The version of an image whose tag says none: today's.
+NEWEST: Final = "latest"
+_LATEST: Final = re.compile(r"^[^:@]*(?::latest)?$")
 #: What the command lines of mirrors have in them.
 MIRRORS: Final[Mapping[Kind, str]] = {
     "classic": r"kafka\.tools\.MirrorMaker\b|kafka-mirror-maker(?:\.sh)?\b",
@@ -335,8 +338,11 @@ def variable_of(begin: str, key: str) -> str:
 
 def _of_container(one: ComposeContainer) -> FileFindings:
     version = _IMAGE_VERSION.search(one.image)
-    said = version[1] if version else ""
     image = one.image.lower()
+    said = version[1] if version else NEWEST if _CONTAINED.plain in image and _LATEST.search(image) else ""
+    # Of what Kubernetes writes itself, an image reads one alone; nobody can take the others out.
+    own = {k: v for k, v in one.environment.items() if v.text != LINKED or k == f"{_CONTAINED.variables}PORT"}
+    one = replace(one, environment=own)
     rest = not image or any(word in image for word in _CONTAINED.images)
     command = Value(one.command, one.where)
     of_rest = any(name.startswith(_CONTAINED.variables) for name in one.environment)

@@ -1101,8 +1101,26 @@ spec:
 """
     linked = about(one(tmp_path, k__yml=service), "KAFKA_REST_PORT")
     assert (linked.severity, "enableServiceLinks: false" in linked.fix) == ("error", True)
+    other = one(tmp_path, k__yml=service.replace("name: kafka-rest}", "name: kafkarest}"))
+    assert not [f for f in other.findings if "PORT" in f.message]
+    more = one(tmp_path, k__yml=service.replace("name: kafka-rest}", "name: kafka-rest-svc}"))
+    assert not [f for f in more.findings if "port" in f.message]
     apart = service.replace("spec:", "spec:\n  enableServiceLinks: false")
     assert not [f for f in one(tmp_path, k__yml=apart).findings if f.rule == "rest.listeners"]
+
+
+@pytest.mark.parametrize(
+    ("tag", "warned"), [("", True), (":latest", True), (":7.9.2", False), ("@sha256:a", False)]
+)
+def test_zookeeper_alone_starts_no_image_of_today(tmp_path: Path, tag: str, *, warned: bool) -> None:
+    compose = (
+        f"services:\n  rest:\n    image: confluentinc/cp-kafka-rest{tag}\n    environment:\n"
+        "      KAFKA_REST_ZOOKEEPER_CONNECT: z:2181\n      KAFKA_REST_LISTENERS: http://0.0.0.0:8082\n"
+    )
+    found = [f for f in one(tmp_path, c__yml=compose).findings if f.rule == "review.missing"]
+    assert [(f.severity, f.where.rpartition(":")[2], f.fix) for f in found] == (
+        [("warning", "5", "write KAFKA_REST_BOOTSTRAP_SERVERS, with two or more brokers")] if warned else []
+    )
 
 
 def test_a_small_heap_is_not_explained_by_consumers_that_nobody_said(tmp_path: Path) -> None:
