@@ -209,8 +209,8 @@ def _missing(process: RunningProcess) -> Iterator[Finding]:
         needs = [] if old else [brokers]
         if old and process.version == NEWEST:
             what = f"zookeeper.connect alone is read up to 7.9, and {NEWEST} is newer: it does not start"
-            fix, of = f"write {brokers}, with two or more brokers", Subject(keys=("zookeeper.connect",))
-            yield Finding("warning", "review.missing", process.where, what, fix, of)
+            write, keys = f"write {brokers}, with two or more brokers", Subject(keys=("zookeeper.connect",))
+            yield Finding("warning", "review.missing", process.where, what, write, keys)
     elif process.kind == "classic":
         files = (named if "zookeeper.connect" not in named else {}, process.producer)
         needs = [brokers] if any(file and brokers not in file for file in files) else []
