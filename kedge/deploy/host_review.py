@@ -18,12 +18,13 @@ from kedge.evidence.border.jvms import JvmProcess, Running
 from kedge.evidence.files import replace_text
 from kedge.evidence.printable import plain, plain_lines
 from kedge.plan.compact_names import fold
+from kedge.review.as_inventory import ReviewedMachine
 from kedge.review.command import bounded, review
 from kedge.review.found_inventory import FoundProcess, code_of, documents, inventory_from
 from kedge.review.judging import Judgement
 from kedge.review.kinds import SIGNS, parts_of
 from kedge.review.page import page
-from kedge.review.processes import ReviewedMachine, RunningProcess, processes_of
+from kedge.review.processes import RunningProcess, processes_of
 from kedge.review.reading import ReviewError
 from kedge.review.showing import markdown, text
 

@@ -19,18 +19,12 @@ from kedge.plan.findings import Finding, Severity
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.secrets import Known
 from kedge.plan.variables import Strict, read_model
+from kedge.review.as_inventory import ReviewedMachine
 from kedge.review.connecting import with_shared_ids
 from kedge.review.judging import Judgement, judge, model_of, numbers_of, without_secrets_of
 from kedge.review.kinds import parts_of
 from kedge.review.neighbours import judge_balancer, judge_kernel
-from kedge.review.processes import (
-    ALLOWED,
-    TITLES,
-    ReviewedMachine,
-    processes_of,
-    with_connectors,
-    with_their_files,
-)
+from kedge.review.processes import ALLOWED, TITLES, processes_of, with_connectors, with_their_files
 from kedge.review.reading import ReviewError
 from kedge.review.showing import markdown, text
 from kedge.services.mirror.variables import MirrorFlow

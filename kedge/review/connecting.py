@@ -9,9 +9,10 @@ from typing import Final
 
 from kedge.plan.findings import Finding, Severity, Subject
 from kedge.plan.inventory.clusters import same_cluster
+from kedge.review.as_inventory import PRODUCER, covers, own_values
 from kedge.review.containers import LOOPBACK
 from kedge.review.kinds import variable_of
-from kedge.review.processes import PRODUCER, RunningProcess, clusters_of, covers, own_values
+from kedge.review.processes import RunningProcess, clusters_of
 from kedge.review.reading import Value, comes_later
 from kedge.services.rest.distributions import DISTRIBUTIONS
 

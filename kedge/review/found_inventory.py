@@ -10,18 +10,10 @@ from typing import Any, Final
 from kedge.plan.findings import Finding, Subject
 from kedge.plan.inventory.clusters import same_cluster, servers
 from kedge.plan.plan_secrets import on_command_line
+from kedge.review.as_inventory import ReviewedMachine, own_values, shown_value, variables_of
 from kedge.review.judging import Judgement
 from kedge.review.kinds import SIGNS
-from kedge.review.processes import (
-    FLOW,
-    SOURCE,
-    TARGET,
-    ReviewedMachine,
-    RunningProcess,
-    own_values,
-    shown_value,
-    variables_of,
-)
+from kedge.review.processes import FLOW, SOURCE, TARGET, RunningProcess
 from kedge.review.reading import comes_later
 from kedge.services.rest.distributions import DISTRIBUTIONS
 from kedge.services.rest.variables import ready_topic

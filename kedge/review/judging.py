@@ -25,18 +25,10 @@ from kedge.plan.settings import Advice, Basis, Setting
 from kedge.plan.variable_messages import renamed
 from kedge.plan.variables import Strict
 from kedge.plan.version_numbers import numbers
-from kedge.review.connecting import check_connections, check_ports
-from kedge.review.kinds import NEWEST, meant_for_image, variable_of
-from kedge.review.processes import (
-    FLOW,
-    HOST,
+from kedge.review.as_inventory import (
     PRODUCER,
-    TITLES,
-    UNIT,
     FileReader,
     ReviewedMachine,
-    RunningProcess,
-    clusters_of,
     inventory_of,
     memory_limit,
     own_values,
@@ -45,6 +37,9 @@ from kedge.review.processes import (
     unset_values,
     versions_of,
 )
+from kedge.review.connecting import check_connections, check_ports
+from kedge.review.kinds import NEWEST, meant_for_image, variable_of
+from kedge.review.processes import FLOW, HOST, TITLES, UNIT, RunningProcess, clusters_of
 from kedge.review.reading import Value, comes_later
 from kedge.review.unit_limits import check_limits, limit_name, limit_size
 from kedge.services.mirror.keys import holding

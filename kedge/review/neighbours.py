@@ -11,10 +11,11 @@ from typing import Any, Final
 from kedge.plan.findings import Finding, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.settings import Setting
+from kedge.review.as_inventory import ARCHIVE, FileReader, ReviewedMachine
 from kedge.review.haproxy_file import VERSION, Section, check_file, check_risks, sections_of
 from kedge.review.judging import Judgement, ReviewedKey, has_document
 from kedge.review.kinds import SIGNS, FileFindings
-from kedge.review.processes import ARCHIVE, HOST, TITLES, FileReader, ReviewedMachine
+from kedge.review.processes import HOST, TITLES
 from kedge.review.reading import Value, comes_later
 from kedge.services.host.kernel import TAKES, effective, wrong_values
 from kedge.services.planning import make_plan

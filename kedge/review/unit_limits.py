@@ -8,7 +8,8 @@ from typing import Final
 from kedge.plan.findings import Finding, Subject
 from kedge.plan.settings import Setting
 from kedge.plan.values import int_or_none, int_or_zero
-from kedge.review.processes import RunningProcess, heap_of, memory_limit, size_mib, started_with
+from kedge.review.as_inventory import heap_of, memory_limit, size_mib, started_with
+from kedge.review.processes import RunningProcess
 
 #: Jars, logs and connections of a JVM of Kafka's take hundreds; what the plan gives beyond is to spare.
 _FILES: Final = 4096

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kedge.review.as_inventory import ReviewedMachine, inventory_of
 from kedge.review.connecting import check_connections
-from kedge.review.processes import ReviewedMachine, RunningProcess, inventory_of
+from kedge.review.processes import RunningProcess
 from kedge.review.reading import Value, properties
 from kedge.services.mirror.topology import check_topology
 from kedge.services.planning import make_plan

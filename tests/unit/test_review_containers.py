@@ -9,10 +9,11 @@ import pytest
 
 from kedge.plan.findings import Finding
 from kedge.plan.jvm_flags import REST_G1
+from kedge.review.as_inventory import started_with
 from kedge.review.command import review
 from kedge.review.judging import Judgement, _as_variables
 from kedge.review.kinds import parts_of
-from kedge.review.processes import processes_of, started_with
+from kedge.review.processes import processes_of
 from kedge.review.showing import markdown, text
 
 MERGED = """

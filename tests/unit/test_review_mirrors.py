@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from kedge.plan.findings import Finding
+from kedge.review.as_inventory import VERSIONS, ReviewedMachine
 from kedge.review.command import review
 from kedge.review.judging import Judgement, judge
 from kedge.review.processes import FLOW as NAME
-from kedge.review.processes import HOST, VERSIONS, ReviewedMachine, RunningProcess
+from kedge.review.processes import HOST, RunningProcess
 from kedge.review.reading import ReviewError, Value
 from kedge.review.showing import chosen
 from kedge.review.showing import text as shown
