@@ -88,7 +88,7 @@ def test_the_commands_remove_from_a_host_what_remove_host_would(unit: str, tmp_p
 
 @pytest.mark.process
 def test_the_plan_of_the_tutorial_has_no_error_and_the_reason_that_the_page_shows(mine: Path) -> None:
-    assert "\n0 errors, 4 warnings" in run(PLAN, mine)
+    assert "\n0 errors, 3 warnings" in run(PLAN, mine)
     printed = run(f"{PLAN} --host rest1", mine)
     shown = re.search(r"\n    (KAFKAREST_HEAP_OPTS=.*?Fetches\])\n", PAGE.read_text(), flags=re.DOTALL)
     assert shown is not None
