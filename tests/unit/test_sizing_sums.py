@@ -111,6 +111,7 @@ def test_readers_that_cores_do_not_serve_are_found() -> None:
     workload = {"consumers": 1_500, "delivery_latency_ms": 50}
     (found,) = of_rule(make_plan(rest(workload=workload, cores=32)), "rest.cores.readers", "warning")
     assert "1500 readers, assumed to read 100 records/s each, take 0.23 of a core each" in found.message
+    assert "what their bytes cost was not measured" in found.message
     assert "345.0 cores, and host_cores is 32" in found.message
     slow = make_plan(rest(workload={"consumers": 400, "delivery_latency_ms": 500}, cores=32))
     assert of_rule(slow, "rest.cores.readers") == []

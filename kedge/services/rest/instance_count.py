@@ -159,7 +159,8 @@ def check_cores(
         "rest.cores.readers",
         f"{readers} readers, "
         + ("measured at" if workload.reader_records_per_s else "assumed to read")
-        + f" {READER_RECORDS} records/s each, take {each} of a core each ({MEASURED}, Reading)"
+        + f" {READER_RECORDS} records/s each, take {each} of a core each ({MEASURED}, Reading; what "
+        "their bytes cost was not measured)"
         + (f", and {cost.said(workload)}" if produced else "")
         + f": {needed:.1f} cores, and host_cores is {facts.cores}; a proxy with many consumers needs "
         f"more cores ({GUIDE}, CPUs)",
