@@ -101,6 +101,8 @@ _SYSCTL_KEYS: Final = 100_000
 #: The version of an image whose tag says none: today's.
 NEWEST: Final = "latest"
 _LATEST: Final = re.compile(r"^[^:@]*(?::latest)?$")
+#: What the variables of a worker of Connect begin with, in its image.
+_WORKERS: Final = "CONNECT_"
 #: What the command lines of mirrors have in them.
 MIRRORS: Final[Mapping[Kind, str]] = {
     "classic": r"kafka\.tools\.MirrorMaker\b|kafka-mirror-maker(?:\.sh)?\b",
@@ -368,7 +370,14 @@ def _of_container(one: ComposeContainer) -> FileFindings:
         starts = bool(_KAFKA.match(image)) and _starts(one.command, one.environment)
         part = replace(part, limits=one.names, starts=starts, lacking=bool(one.elsewhere))
         return replace(part, elsewhere=one.elsewhere, ports=one.ports)
-    return FileFindings("other", one.where, heading=f"a container of {one.image or 'no image'}")
+    other = FileFindings("other", one.where, heading=f"a container of {one.image or 'no image'}")
+    # A worker of Connect, whose connectors are in files of their own; its image makes keys of variables.
+    keys = {_key(k.removeprefix(_WORKERS)): v for k, v in one.environment.items() if k.startswith(_WORKERS)}
+    of_jvm = {k: v for k, v in one.environment.items() if k.startswith("KAFKA_")}
+    worker = replace(
+        other, values=keys, environment=of_jvm, unit=one.limits, limits=one.names, ports=one.ports
+    )
+    return replace(worker, lacking=bool(one.elsewhere)) if keys else other
 
 
 def _of_unit(text: str, name: str) -> FileFindings:

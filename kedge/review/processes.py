@@ -194,7 +194,12 @@ def _joined(
     where = ", ".join(part.where for part in (*members, *([worker] if worker else [])))
     first = next(part for part in members if part.connector == "Source")
     words = (*((key, f"{key.removeprefix(f'{ends[1]}.')} of its worker") for key in theirs), *first.words)
-    return replace(first, where=where, values={**theirs, **values}, words=words, findings=tuple(findings))
+    joined = replace(first, where=where, values={**theirs, **values}, words=words, findings=tuple(findings))
+    if worker is None or not worker.limits:
+        return joined
+    # Its container has the JVM of its connectors.
+    ran = replace(joined, environment=worker.environment, unit=worker.unit, limits=worker.limits)
+    return replace(ran, version=joined.version or worker.version, lacking=worker.lacking)
 
 
 #: What the configuration of a worker of Connect has, and that of no connector.

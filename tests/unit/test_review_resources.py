@@ -198,6 +198,30 @@ def test_the_heap_of_a_worker_is_that_of_the_connectors_that_it_runs(tmp_path: P
     assert not [f for f in judgement.findings if "MemoryMax" in f.message]
 
 
+def test_a_container_of_a_worker_is_judged_with_its_connectors_and_not_alone(tmp_path: Path) -> None:
+    compose = (
+        "services:\n  connect:\n    image: confluentinc/cp-kafka-connect:7.9.1\n    mem_limit: 1g\n    environment:\n"
+        "      KAFKA_HEAP_OPTS: -Xmx2G\n      CONNECT_OFFSET_STORAGE_TOPIC: o\n"
+        "      CONNECT_VALUE_CONVERTER: o.JsonConverter\n"
+    )
+    paths = written(tmp_path, {"s.json": JSON, "c.yml": compose})
+    (judgement,), others = review(paths)
+    found = [
+        f"{f.where.rpartition('/')[2]} {f.fix}"
+        for f in judgement.findings
+        if f.where.startswith(str(paths[1]))
+    ]
+    write = "write value.converter = org.apache.kafka.connect.converters.ByteArrayConverter for the connector"
+    assert f"c.yml:8 {write}" in found
+    (limit,) = (one for one in found if one.startswith("c.yml:4 set mem_limit to "))
+    assert others == [] and limit.endswith("m")
+    judgements, others = review(paths[1:])
+    assert (judgements, [one.rpartition(", ")[2] for one in others]) == (
+        [],
+        ["connect: a container of confluentinc/cp-kafka-connect:7.9.1"],
+    )
+
+
 def test_a_connector_that_copies_nothing_alone_asks_for_the_one_that_does(tmp_path: Path) -> None:
     (file := tmp_path / "c.json").write_text(CHECKPOINT)
     judgements, others = review([file])
