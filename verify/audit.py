@@ -66,8 +66,9 @@ def _audit(run_dir: Path, inventory: str, wait_s: float | None, history: str, lo
         starting = threading.Thread(target=warm_up if waits else _start, args=(auditor, run_dir))
         starting.start()
         try:
-            if wait_s is not None:
-                await_phase(run_dir, "done", wait_s, print)
+            for what in ("load", "watch") if wait_s is not None else ():
+                if (run_dir / f"{what}.json").exists():
+                    await_phase(run_dir, "done", wait_s or 0, print, what)
             collect(run_dir, inventory)
         except (LoadError, CollectError) as error:
             again = f"python -m verify.audit --run-dir {run_dir} --inventory {inventory}"

@@ -108,14 +108,15 @@ END_OFFSETS: Final = _table(
     "cluster:string topic:string partition:int at_us:long end_offset:long record_bytes:long?"
 )
 
-#: Where a watched group of somebody else's stands in a partition, asked at one moment: the offset that it has
-#: committed, null before its first commit, and the partition's end. ``group`` is its name in run.json (watch).
+#: Where a watched group of others stands in a partition, asked at one moment: the offset that it has
+#: committed, null before its first commit, and the partition's end. ``group`` is its key in run.json's watch.
 GROUP_OFFSETS: Final = _table(
     "group:string topic:string partition:int at_us:long committed:long? end_offset:long?"
 )
 
-#: One sample of a balancer's server, counters since the balancer's process began, as HAProxy has them: requests
-#: (its answers), answers of 4xx and of 5xx, connections that failed, answers that broke off, requests that wait.
+#: One sample of a balancer's server, counters since the balancer's process began, as HAProxy has them: its
+#: answers, those of 4xx and of 5xx, connections that failed, answers that broke off, and requests that wait.
+#: Server ``haproxy`` is what the balancer answered itself.
 BALANCER: Final = _table(
     "host:string server:string at_us:long status:string requests:long client_errors:long server_errors:long "
     "connection_errors:long response_errors:long queued:long"
