@@ -1,8 +1,8 @@
 """`python -m verify.watch --run-dir runs/ID --inventory INV`: watch what flows, as watch.json there says.
 
-Nothing is sent. It ends some time after the file ``stop`` is there or the playbook has ended (KEDGE_PARENT_PID):
-when all groups are stable again and have caught up, or after ``after_s``. Writes watch.state (phases as a load
-has them: warming while what is usual is learned), watched.json, and run.json where no load runs beside it.
+Nothing is sent. It ends after the file ``stop`` is there or the playbook has ended (KEDGE_PARENT_PID), once all
+groups are stable and have caught up, or after ``after_s``. Writes watch.state (phases as a load has them:
+warming while what is usual is learned), watched.json, and run.json where no load runs beside it.
 Exit 0 then, 2 when something has to be mended first, 128 + signal when told to end.
 """
 
@@ -212,7 +212,8 @@ def _said(chosen: dict[str, Any]) -> str:
     left = len(chosen["not_watched"]) + chosen["not_watched_more"]
     partitions = sum(topic["partitions"] for topic in chosen["topics"])
     beside = f"; {left} more are not watched, see {OUTCOME}" if left else ""
-    return f"watching {len(chosen['topics'])} topics of {partitions} partitions, {len(chosen['groups'])} groups{beside}"
+    topics, groups = len(chosen["topics"]), len(chosen["groups"])
+    return f"watching {topics} topics of {partitions} partitions, {groups} groups{beside}"
 
 
 def _state(run_dir: Path, phase: Phase, message: str = "") -> None:

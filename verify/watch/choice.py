@@ -71,7 +71,7 @@ def choose(
     for name, group in sorted(groups.items()):
         if group.topics & {*served, *options.topics}:
             candidates.setdefault(name, [])
-    for name in candidates:
+    for name, services in candidates.items():
         if name in cluster.own_groups:
             continue
         if len(made.groups) >= options.most_groups:
@@ -82,7 +82,7 @@ def choose(
         made.groups[name] = (
             sorted(groups[name].topics & topics.keys()),
             groups[name].protocol,
-            candidates[name],
+            services,
         )
     made.left += [Left("group", name, why) for name, why in sorted(refused.items())]
     _topics(made, cluster, options, topics, served)

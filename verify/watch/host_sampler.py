@@ -4,9 +4,9 @@ Each line is a JSON object: ``units`` is a list of ``[unit, at_us, rss_bytes, cp
 unit runs. ``host`` is ``[at_us, cpu_used_us, cpu_idle_us, cpu_stolen_us, memory_waited_us, io_waited_us]``
 and ``links`` a list of ``[interface, received_bytes, sent_bytes, link_bytes_per_s]``, as the evidence table
 pressure has them. ``servers`` is a list of ``[server, status, requests, client_errors, server_errors,
-connection_errors, response_errors, queued]`` of the HAProxy whose runtime socket is given (``socket=PATH``), as
-the table balancer has them. The program ends soon after nobody reads it any more. Times are by the host's clock. It
-uses nothing but the standard library and what every systemd has.
+connection_errors, response_errors, queued]`` of the HAProxy whose runtime socket is given (``socket=PATH``),
+as the table balancer has them. The program ends soon after nobody reads it any more. Times are by the host's
+clock. It uses nothing but the standard library and what every systemd has.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _ANSWER_S = 2.0
 
 
 def servers(path: str) -> list[list[str | int]]:
-    """Return the counters of a balancer's servers, and what it answered itself; raises OSError, ValueError."""
+    """Return the counters of a balancer's servers and of itself; raises OSError, ValueError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
         asked.settimeout(_ANSWER_S)
         asked.connect(path)
@@ -121,7 +121,8 @@ def servers(path: str) -> list[list[str | int]]:
             status.setdefault(name, row["status"].replace(" ", "_"))
     for counts in totals.values():
         own = [max(0, whole - part) for whole, part in zip(own, counts, strict=True)]
-    return [[name, status[name], *counts] for name, counts in totals.items()] + [[_ITSELF, "UP", *own]]
+    totals[_ITSELF], status[_ITSELF] = own, "UP"
+    return [[name, status[name], *counts] for name, counts in totals.items()]
 
 
 def _number(path: str) -> int:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -169,9 +170,7 @@ class ClusterWatcher:
     def _ends(self, asked: Mapping[TopicPartition, Future[Any]]) -> dict[Place, int]:
         found: dict[Place, int] = {}
         for place, answer in asked.items():
-            said = self._answer(
-                f"end of {place.topic}-{place.partition}", lambda a=answer: a.result(ANSWER_S)
-            )
+            said = self._answer(f"end of {place.topic}-{place.partition}", partial(answer.result, ANSWER_S))
             if said is None:
                 self._look_up = 0.0
             else:
