@@ -1,7 +1,7 @@
 """`python -m verify.watch --run-dir runs/ID --inventory INV`: watch what flows, as watch.json there says.
 
-Nothing is sent. It ends after the file ``stop`` is there or the playbook has ended (KEDGE_PARENT_PID), once all
-groups are stable and have caught up, or after ``after_s``. Writes watch.state (phases as a load has them:
+Nothing is sent. It ends after the file ``stop`` is there or the playbook has ended (KEDGE_PARENT_PID), once
+all groups are stable and have caught up, or after ``after_s``. Writes watch.state (phases as a load has them:
 warming while what is usual is learned), watched.json, and run.json where no load runs beside it.
 Exit 0 then, 2 when something has to be mended first, 128 + signal when told to end.
 """

@@ -3,8 +3,8 @@
 One SSH connection a host brings a line a second (verify.watch.host_sampler), which becomes rows of the tables
 processes (memory, CPU time and open files of each instance's main process), pressure (what the host waits
 for and carries) and balancer (what HAProxy counts of each server, where there is one). ``heap_bytes`` stays
-null: asking a JVM for it stops that JVM at a safepoint each time. A connection that ends is opened again, and what was
-missed is a gap. Ends with the load or the watch, or with the playbook (``KEDGE_PARENT_PID``).
+null: asking a JVM for it stops that JVM at a safepoint each time. A connection that ends is opened again, and
+what was missed is a gap. Ends with the load or the watch, or with the playbook (``KEDGE_PARENT_PID``).
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
@@ -43,7 +43,14 @@ _LOOK_S: Final = 0.2
 _LOOK_UP_S: Final = 30.0
 _UNCOMMITTED: Final = -1001
 
+_NO_LEADER: Final = -1
+_IN_TIME: Final = {"request_timeout": ANSWER_S}
+#: What is asked, in the order in which answers are taken.
+_ORDER: Final = ("ends", "state", "commits")
+
 Place = tuple[str, int]
+#: What was asked, and of whom: a broker or a group.
+_Key = tuple[str, str]
 
 
 def main(run_dir: Path, parent: int) -> int:
@@ -78,8 +85,9 @@ def main(run_dir: Path, parent: int) -> int:
 class ClusterWatcher:
     """Samples one cluster's watched topics and groups every ``interval_s`` until stopped.
 
-    Each tick asks for the ends of all partitions, the commits of each group, and the groups' descriptions, at
-    the same time. What was not answered leaves no row.
+    Each tick asks each broker for the ends of the partitions that it leads, and for each group what it has
+    committed and how it is. A broker that answers late delays no other's answer: nothing more is asked of it
+    until it has answered. What was not answered leaves no row; ``at_us`` is the moment of an answer.
     """
 
     def __init__(
@@ -101,14 +109,18 @@ class ClusterWatcher:
             table: EvidenceWriter(evidence, table, f"{_CLIENT}-{cluster}", _ROTATE_S)
             for table in ("end_offsets", "group_offsets", "group_states", "assignments")
         }
+        self._led: dict[int, dict[TopicPartition, OffsetSpec]] = {}
+        self._asked: dict[_Key, Any] = {}
+        self._answered: SimpleQueue[tuple[_Key, int]] = SimpleQueue()
+        self._ends: dict[Place, int] = {}
         self._owners: dict[str, Owners] = {}
         self._assignors: dict[str, str] = {}
-        #: By label: state and lag of the last sample; None where it was not answered.
+        #: By label: state and lag as they were last told; None before.
         self._stands: dict[str, dict[str, Any]] = {
             label: dict(before.get(label, {"state": None, "lag": None})) for label in self._groups
         }
         self._look_up = 0.0
-        self._timer = SampleTimer(f"watch-{cluster}", interval_s, self._sample, last=True)
+        self._timer = SampleTimer(f"watch-{cluster}", interval_s, self._sample)
 
     @property
     def failure(self) -> BaseException | None:
@@ -122,6 +134,7 @@ class ClusterWatcher:
     def stop(self) -> None:
         """End sampling and put all on disk; raises what ended the thread before its time."""
         self._timer.stop(2 * ANSWER_S)
+        self._take()
         for writer in self._writers.values():
             writer.close()
         if self.failure:
@@ -132,102 +145,104 @@ class ClusterWatcher:
         return dict(self._stands)
 
     def _sample(self) -> None:
+        self._take()
         if time.monotonic() >= self._look_up:
             self._refresh()
-        wanted = {
-            TopicPartition(topic, number): OffsetSpec.latest()
-            for topic, count in self._topics.items()
-            for number in range(count)
-        }
-        ends_asked = self._admin.list_offsets(wanted, request_timeout=ANSWER_S) if wanted else {}
-        commits_asked = {
-            label: self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group)], request_timeout=ANSWER_S
-            )[group]
-            for label, group in self._groups.items()
-        }
-        groups = list(self._groups.values())
-        told = self._admin.describe_consumer_groups(groups, request_timeout=ANSWER_S) if groups else {}
-        ends = self._ends(ends_asked)
+        for leader, wanted in self._led.items():
+            self._ask(("ends", str(leader)), lambda w=wanted: self._admin.list_offsets(w, **_IN_TIME))
         for label, group in self._groups.items():
-            self._group(label, commits_asked[label], told[group], ends)
+            asked = [ConsumerGroupTopicPartitions(group)]
+            self._ask(
+                ("commits", label), lambda a=asked: self._admin.list_consumer_group_offsets(a, **_IN_TIME)
+            )
+            self._ask(("state", label), lambda g=group: self._admin.describe_consumer_groups([g], **_IN_TIME))
+        for writer in self._writers.values():
+            writer.tick()
+
+    def _ask(self, key: _Key, ask: Callable[[], Mapping[Any, Future[Any]]]) -> None:
+        """Ask unless the answer to the last time is due still."""
+        if key not in self._asked:
+            answers = self._asked[key] = ask()
+            next(iter(answers.values())).add_done_callback(lambda _: self._answered.put((key, now_us())))
+
+    def _take(self) -> None:
+        """Write down what was answered since the last time, ends first: they are what commits stand beside."""
+        told = [self._answered.get() for _ in range(self._answered.qsize())]
+        for (kind, name), at_us in sorted(told, key=lambda one: _ORDER.index(one[0][0])):
+            answers = self._asked.pop((kind, name))
+            try:
+                found = {asked: answer.result(ANSWER_S) for asked, answer in answers.items()}
+            except (KafkaException, TimeoutError) as error:
+                why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+                what = f"broker {name}" if kind == "ends" else f"group {shown(name)}"
+                self._timer.complain(f"cluster {self._cluster}: no sample of {what}: {why}")
+                self._look_up = 0.0
+                continue
+            match kind:
+                case "ends":
+                    self._note_ends(found, at_us)
+                case "state":
+                    self._note_state(name, to_sample(next(iter(found.values()))), at_us)
+                case _:
+                    self._note_commits(name, next(iter(found.values())), at_us)
 
     def _refresh(self) -> None:
         """Look up leaders, which librdkafka's own requests go on asking when others have taken over."""
         self._look_up = time.monotonic() + _LOOK_UP_S
-        answer = self._answer("metadata", lambda: self._admin.list_topics(timeout=ANSWER_S))
-        if answer is None:
+        try:
+            found = self._admin.list_topics(timeout=ANSWER_S).topics
+        except KafkaException as error:
+            self._timer.complain(f"cluster {self._cluster}: no sample: {error.args[0].str()}")
             self._look_up = 0.0
             return
-        for topic in list(self._topics):
-            found = answer.topics.get(topic)
-            if found is None or not found.partitions:
-                # Deleted meanwhile: its last sample is where its evidence ends.
-                del self._topics[topic]
-            else:
-                self._topics[topic] = len(found.partitions)
+        self._led = {}
+        for topic in self._topics:
+            # Of one that was deleted meanwhile, the last sample is where its evidence ends.
+            for number, partition in (found[topic].partitions if topic in found else {}).items():
+                led = self._led.setdefault(partition.leader, {})
+                led[TopicPartition(topic, number)] = OffsetSpec.latest()
+        self._led.pop(_NO_LEADER, None)
 
-    def _ends(self, asked: Mapping[TopicPartition, Future[Any]]) -> dict[Place, int]:
-        found: dict[Place, int] = {}
-        for place, answer in asked.items():
-            said = self._answer(f"end of {place.topic}-{place.partition}", partial(answer.result, ANSWER_S))
-            if said is None:
-                self._look_up = 0.0
-            else:
-                found[place.topic, place.partition] = said.offset
-        if found:
-            self._writers["end_offsets"].append(
-                {
-                    "cluster": self._cluster,
-                    "topic": [topic for topic, _ in found],
-                    "partition": [number for _, number in found],
-                    "at_us": now_us(),
-                    "end_offset": list(found.values()),
-                    "record_bytes": None,
-                }
-            )
-        return found
-
-    def _group(self, label: str, commits: Future[Any], told: Future[Any], ends: Mapping[Place, int]) -> None:
-        stands: dict[str, Any] = {"state": None, "lag": None}
-        said = self._answer(f"commits of group {label}", lambda: commits.result(ANSWER_S))
-        sample = self._answer(f"group {label}", lambda: to_sample(told.result(ANSWER_S)))
-        at_us = now_us()
-        if sample is not None:
-            stands["state"] = sample.state
-            self._note_state(label, sample, at_us)
-        if said is not None:
-            committed = {
-                (tp.topic, tp.partition): tp.offset for tp in said.topic_partitions if tp.error is None
+    def _note_ends(self, found: Mapping[TopicPartition, Any], at_us: int) -> None:
+        ends = {(place.topic, place.partition): answer.offset for place, answer in found.items()}
+        self._ends |= ends
+        self._writers["end_offsets"].append(
+            {
+                "cluster": self._cluster,
+                "topic": [topic for topic, _ in ends],
+                "partition": [number for _, number in ends],
+                "at_us": at_us,
+                "end_offset": list(ends.values()),
+                "record_bytes": None,
             }
-            owned = {place for of in sample.members.values() for place in of} if sample else set()
-            rows = [
-                {
-                    "group": label,
-                    "topic": topic,
-                    "partition": number,
-                    "at_us": at_us,
-                    "committed": offset if offset >= 0 else None,
-                    "end_offset": ends.get((topic, number)),
-                }
-                for (topic, number), offset in sorted(
-                    {**dict.fromkeys(owned, _UNCOMMITTED), **committed}.items()
-                )
-                if topic in self._topics
-            ]
-            if rows:
-                self._writers["group_offsets"].append(rows_to_columns("group_offsets", rows))
-            lags = [
-                max(0, row["end_offset"] - row["committed"])
-                for row in rows
-                if row["end_offset"] is not None and row["committed"] is not None
-            ]
-            stands["lag"] = sum(lags)
-        self._stands[label] = stands
-        for writer in self._writers.values():
-            writer.tick()
+        )
+
+    def _note_commits(self, label: str, found: Any, at_us: int) -> None:
+        commits = dict.fromkeys(self._owners.get(label, {}), _UNCOMMITTED)
+        commits |= {(tp.topic, tp.partition): tp.offset for tp in found.topic_partitions if tp.error is None}
+        rows = [
+            {
+                "group": label,
+                "topic": topic,
+                "partition": number,
+                "at_us": at_us,
+                "committed": offset if offset >= 0 else None,
+                "end_offset": self._ends.get((topic, number)),
+            }
+            for (topic, number), offset in sorted(commits.items())
+            if topic in self._topics
+        ]
+        if rows:
+            self._writers["group_offsets"].append(rows_to_columns("group_offsets", rows))
+        behind = [
+            max(0, row["end_offset"] - row["committed"])
+            for row in rows
+            if row["end_offset"] is not None and row["committed"] is not None
+        ]
+        self._stands[label] = {**self._stands[label], "lag": sum(behind)}
 
     def _note_state(self, label: str, sample: GroupSample, at_us: int) -> None:
+        self._stands[label] = {**self._stands[label], "state": sample.state}
         self._writers["group_states"].append(
             {
                 "group": label,
@@ -253,18 +268,6 @@ class ClusterWatcher:
             )
         self._owners[label] = owners
         self._assignors[label] = sample.assignor or self._assignors.get(label, "")
-
-    def _answer(self, what: str, ask: Callable[[], Any]) -> Any:
-        """Return an answer, or None and a line in the log where there was none."""
-        try:
-            return ask()
-        except KafkaException as error:
-            self._timer.complain(f"cluster {self._cluster}: no sample: {shown(what)}: {error.args[0].str()}")
-        except TimeoutError:
-            self._timer.complain(
-                f"cluster {self._cluster}: no sample: {shown(what)}: no answer in {ANSWER_S:g} s"
-            )
-        return None
 
 
 def _admin(cluster: WatchedCluster) -> AdminClient:
