@@ -397,6 +397,7 @@ READERS: Final[Mapping[str, str]] = {
     "verify/watch/host_watcher.py": _HOST,
     "verify/watch/groups.py": _CLUSTER,
     "verify/watch/topic_growth.py": _CLUSTER,
+    "verify/watch/traffic.py": _CLUSTER,
 }
 
 #: Modules by which something is read: of the network, of another program, of a file in some format.

@@ -18,6 +18,12 @@ _POLL_S: Final = 0.2
 _SHOW_S: Final = 5.0
 
 
+def parts_of(run_dir: Path) -> list[What]:
+    """Return of what a run consists: a load, a watch, or both."""
+    parts: list[What] = [part for part in get_args(What) if (run_dir / f"{part}.json").exists()]
+    return parts or ["load"]
+
+
 def reached(run_dir: Path, phase: Phase) -> bool:
     """Return whether a load is in a phase or a later one, ``failed`` among them.
 

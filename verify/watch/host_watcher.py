@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from kedge.evidence.border.host_output import ERROR_BYTES, SAMPLE_BYTES, sample
 from kedge.evidence.border.untrusted import UntrustedError, read_line, shown
+from kedge.evidence.load_state import parts_of
 from kedge.evidence.tables import BALANCER, PRESSURE
 from kedge.evidence.watch_options import WATCH
 from kedge.evidence.writing import EvidenceWriter, rows_to_columns
@@ -215,13 +216,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def ended(run_dir: Path) -> bool:
     """Tell whether the run's load and watch are over; what has not begun is not."""
-    wanted = {"load.json": "load.state", WATCH: "watch.state"}
-    states = [run_dir / state for about, state in wanted.items() if (run_dir / about).exists()]
+    states = [run_dir / f"{part}.state" for part in parts_of(run_dir)]
     try:
         told = [json.loads(state.read_text(encoding="utf-8")) for state in states]
     except FileNotFoundError:
         return False
-    return bool(told) and all(state["phase"] in ("done", "failed") for state in told)
+    return all(state["phase"] in ("done", "failed") for state in told)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final
@@ -149,13 +150,11 @@ class ClusterWatcher:
         if time.monotonic() >= self._look_up:
             self._refresh()
         for leader, wanted in self._led.items():
-            self._ask(("ends", str(leader)), lambda w=wanted: self._admin.list_offsets(w, **_IN_TIME))
+            self._ask(("ends", str(leader)), partial(self._admin.list_offsets, wanted, **_IN_TIME))
         for label, group in self._groups.items():
-            asked = [ConsumerGroupTopicPartitions(group)]
-            self._ask(
-                ("commits", label), lambda a=asked: self._admin.list_consumer_group_offsets(a, **_IN_TIME)
-            )
-            self._ask(("state", label), lambda g=group: self._admin.describe_consumer_groups([g], **_IN_TIME))
+            commits, about = self._admin.list_consumer_group_offsets, self._admin.describe_consumer_groups
+            self._ask(("commits", label), partial(commits, [ConsumerGroupTopicPartitions(group)], **_IN_TIME))
+            self._ask(("state", label), partial(about, [group], **_IN_TIME))
         for writer in self._writers.values():
             writer.tick()
 
@@ -166,7 +165,7 @@ class ClusterWatcher:
             next(iter(answers.values())).add_done_callback(lambda _: self._answered.put((key, now_us())))
 
     def _take(self) -> None:
-        """Write down what was answered since the last time, ends first: they are what commits stand beside."""
+        """Write down what was answered since the last time, ends first: commits stand beside them."""
         told = [self._answered.get() for _ in range(self._answered.qsize())]
         for (kind, name), at_us in sorted(told, key=lambda one: _ORDER.index(one[0][0])):
             answers = self._asked.pop((kind, name))
@@ -220,7 +219,7 @@ class ClusterWatcher:
     def _note_commits(self, label: str, found: Any, at_us: int) -> None:
         commits = dict.fromkeys(self._owners.get(label, {}), _UNCOMMITTED)
         commits |= {(tp.topic, tp.partition): tp.offset for tp in found.topic_partitions if tp.error is None}
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "group": label,
                 "topic": topic,
