@@ -320,6 +320,7 @@ READERS: Final[Mapping[str, str]] = {
     "kedge/evidence/levels.py": _OWN,
     "kedge/evidence/listing.py": _OWN,
     "kedge/evidence/load_options.py": _OWN,
+    "kedge/evidence/watch_options.py": _OWN,
     "kedge/evidence/load_state.py": _OWN,
     "kedge/evidence/secrets.py": _OWN,
     "kedge/evidence/writing.py": _OWN,

@@ -14,9 +14,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from kedge.evidence.run import parse_run
 from tests.awaiting import await_that
+from tests.e2e.playing import play
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.foreign import filled, members
 
@@ -79,3 +81,42 @@ def test_topics_and_groups_of_others_are_sampled_and_nothing_else_is_done(
         found = rows(run_dir, table)
         print(table, len(found), found[:2], found[-1])
     assert False
+
+
+def test_playbook_judges_what_flows_of_an_inventory_that_loads_nothing(
+    broker: CrashableBroker, topic: str, tmp_path: Path
+) -> None:
+    watch = {"interval_s": INTERVAL_S, "before_s": 5, "for_s": 8, "after_s": 30, "topics": [topic]}
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(
+        yaml.safe_dump(
+            {
+                "all": {
+                    "hosts": {"desk": {"ansible_connection": "local"}},
+                    "vars": {
+                        "kafka_clusters": {"leaf": {"bootstrap_servers": broker.bootstrap_servers}},
+                        "verify": {"watch": watch},
+                    },
+                }
+            }
+        )
+    )
+    own = {"bootstrap_servers": broker.bootstrap_servers, "auto_commit_interval_ms": 500}
+    with (
+        filled(broker.bootstrap_servers, topic, 200, PARTITIONS),
+        members(tmp_path, topic, f"reads-{topic}", 1, **own) as theirs,
+    ):
+        await_that(lambda: theirs.deliveries() > 50, "their group reads", 60)
+        done = play(
+            "verify.yml",
+            "-e",
+            "verify_steps=watch",
+            "-e",
+            f"kedge_runs_dir={tmp_path / 'runs'}",
+            inventory=str(inventory),
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "watching 1 topics of 4 partitions, 1 groups" in (tmp_path / "runs/latest/watch.log").read_text()
+    said = json.loads((tmp_path / "runs/latest/report/verdicts.json").read_text())
+    assert said["verdict"] == "pass"
+    assert [check["name"] for check in said["checks"]] == ["traffic"]

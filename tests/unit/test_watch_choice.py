@@ -62,6 +62,12 @@ def test_what_is_named_comes_first_and_what_is_over_a_bound_is_named() -> None:
     assert [(one.kind, one.name) for one in found.left] == [("group", "b"), ("topic", "orders")]
 
 
+def test_kedges_own_load_is_watched_where_it_is_named() -> None:
+    found = chosen({"own": group("mine")}, {"groups": ["own"], "topics": ["mine"]})
+    assert found.groups == {"own": (["mine"], "classic", [])}
+    assert found.topics == {"mine": 4, "orders": 4}
+
+
 def test_group_that_cannot_be_described_is_named_with_its_reason() -> None:
     why = {"secret": "it cannot be described: Group authorization failed"}
     found = choose(cluster(), WatchOptions(), {}, TOPICS, {}, why)

@@ -72,7 +72,7 @@ def choose(
         if group.topics & {*served, *options.topics}:
             candidates.setdefault(name, [])
     for name, services in candidates.items():
-        if name in cluster.own_groups:
+        if name in cluster.own_groups and name not in options.groups:
             continue
         if len(made.groups) >= options.most_groups:
             made.left.append(
@@ -107,7 +107,8 @@ def _topics(
     read = [topic for of, _, _ in made.groups.values() for topic in of]
     partitions = 0
     for topic in dict.fromkeys([*options.topics, *read, *served]):
-        if topic in cluster.own_topics or (_INTERNAL.fullmatch(topic) and topic not in options.topics):
+        hidden = topic in cluster.own_topics or _INTERNAL.fullmatch(topic)
+        if hidden and topic not in options.topics:
             continue
         if topic not in topics:
             if topic in served:
