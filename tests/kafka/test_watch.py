@@ -87,21 +87,21 @@ def test_playbook_judges_what_flows_of_an_inventory_that_loads_nothing(
     broker: CrashableBroker, topic: str, tmp_path: Path
 ) -> None:
     watch = {"interval_s": INTERVAL_S, "before_s": 5, "for_s": 8, "after_s": 30, "topics": [topic]}
-    inventory = tmp_path / "inventory.yml"
+    inventory, at = tmp_path / "inventory.yml", {"bootstrap_servers": broker.bootstrap_servers}
     inventory.write_text(
         yaml.safe_dump(
             {
                 "all": {
-                    "hosts": {"desk": {"ansible_connection": "local"}},
+                    "children": {"load_generator": {"hosts": {"desk": {"ansible_connection": "local"}}}},
                     "vars": {
-                        "kafka_clusters": {"leaf": {"bootstrap_servers": broker.bootstrap_servers}},
+                        "kafka_clusters": {"leaf": {"version": "4.3.1", **at}},
                         "verify": {"watch": watch},
                     },
                 }
             }
         )
     )
-    own = {"bootstrap_servers": broker.bootstrap_servers, "auto_commit_interval_ms": 500}
+    own = {**at, "auto_commit_interval_ms": 500}
     with (
         filled(broker.bootstrap_servers, topic, 200, PARTITIONS),
         members(tmp_path, topic, f"reads-{topic}", 1, **own) as theirs,
