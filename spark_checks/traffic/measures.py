@@ -141,7 +141,7 @@ def _lags(found: Found, lag: DataFrame, times: Times, width: int) -> None:
         F.max("baseline").alias("baseline"),
         F.max("lag").alias("peak"),
     )
-    peaks = {}
+    peaks: dict[tuple[str, ...], float] = {}
     for row in ended.collect():
         peaks[row["group"],] = row["peak"]
         found.groups[row["group"]] |= {name: row[name] for name in ("lag", "beyond", "baseline")}
