@@ -210,7 +210,7 @@ def test_a_group_that_commits_rarely_is_not_judged_and_advised(spark: SparkSessi
     seldom = {"group_offsets": offsets(lambda at: busy(at // 5 * 5), busy), "group_states": states()}
     result = found(spark, about([], ["g"]), {"delivery_gap_s": 2}, **seldom)
     assert result.verdict == "unknown"
-    assert "delivery gap g commits every 4 s" in result.because
+    assert "delivery gap: g commits every 4 s" in result.because
     assert "auto.commit.interval.ms of g to 500" in result.recommendations[0].advice
 
 

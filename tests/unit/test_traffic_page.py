@@ -96,7 +96,7 @@ def test_the_timeline_has_others_topics_groups_and_errors_with_the_restart() -> 
     assert [line["name"] for line in drawn["data"]] == [
         "c/orders",
         "c/payments",
-        "billing",
+        "lag billing",
         "balancer errors",
     ]
     bands = [shape for shape in drawn["layout"]["shapes"] if shape["type"] == "rect"]
