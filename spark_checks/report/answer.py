@@ -52,7 +52,8 @@ def _why(audit: Audit) -> str:
     if lost := next((one for one in figures if one.what == "lost" and one.value == 0), None):
         # What is wrong comes first.
         parts.insert(len({"fail", "unknown"} & of.keys()), f"{lost.found()} records")
-    if not audit.evidence.run.loaded and audit.evidence.run.watch:
+    names = {result.name for result in audit.results}
+    if "traffic" in names and "delivery" not in names:
         parts.append("loss, duplicates and order are not judged, as nothing was sent")
     return f"{'; '.join(parts)}."
 

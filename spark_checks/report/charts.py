@@ -66,9 +66,12 @@ def _traffic(audit: Audit, series: Mapping[str, Any]) -> list[tuple[str, list[go
     run = audit.evidence.run
     later = (run.watch.started_us - run.started_us) / 1e6 if run.watch else 0.0
     rows = []
-    for key, title in (("rate", "topics<br>records/s"), ("lag", "groups' lag<br>records")):
+    for key, title, before in (
+        ("rate", "topics<br>records/s", ""),
+        ("lag", "groups' lag<br>records", "lag "),
+    ):
         lines = zip(COLOURS, sorted(series.get(key, {}).items()), strict=False)
-        if drawn := [_line(name, points, later, colour) for colour, (name, points) in lines]:
+        if drawn := [_line(f"{before}{name}", points, later, colour) for colour, (name, points) in lines]:
             rows.append((title, drawn))
     if series.get("errors"):
         rows.append(("balancers<br>errors", [_line("balancer errors", series["errors"], later, COLOURS[1])]))

@@ -288,13 +288,9 @@ def _at_balancers(said: _Judged, found: Found, times: Times) -> None:
 def _away(group: Cell, times: Times) -> str:
     """Return in what a group is not as it was before; nothing where it is, or where it is not known."""
     reasons = []
-    stable_us = group.get("stable_us")
-    usually = (group.get("usually") or 0) > _MOSTLY and stable_us is not None
-    if (
-        usually
-        and group["state"].lower() != "stable"
-        and times.end_us - stable_us > group["usual_unstable_us"]
-    ):
+    stable_us, stable = group.get("stable_us"), group.get("state", "stable").lower() == "stable"
+    restless_us = 0 if stable or stable_us is None else times.end_us - stable_us
+    if restless_us > group.get("usual_unstable_us", 0) and (group.get("usually") or 0) > _MOSTLY:
         reasons.append(f"is {group['state']}")
     if group.get("ownerless") and group.get("members"):
         reasons.append(f"has {group['ownerless']} partitions unassigned")

@@ -141,7 +141,7 @@ def _lags(found: Found, lag: DataFrame, times: Times, width: int) -> None:
         F.max("baseline").alias("baseline"),
         F.max("lag").alias("peak"),
     )
-    peaks = {}
+    peaks: dict[tuple[str, ...], float] = {}
     for row in ended.collect():
         peaks[row["group"],] = row["peak"]
         found.groups[row["group"]] |= {name: row[name] for name in ("lag", "beyond", "baseline")}
@@ -220,9 +220,10 @@ def _states(
     places = [(n, name) for n in numbers for name in seen if "owned" in found.groups[name]]
     _fill(found, "ownerless_s", longest, places, level.ownerless_s, "usual_ownerless_us")
     for (_, name), row in longest.items():
-        found.groups[name]["all_revoked"] = (
-            found.groups[name].get("all_revoked") or row["revoked"] == row["partitions"]
-        )
+        group = found.groups[name]
+        # One member, or one partition, leaves no choice.
+        several = min(group.get("members") or 0, row["partitions"]) > 1
+        group["all_revoked"] = group.get("all_revoked") or (several and row["revoked"] == row["partitions"])
 
 
 def _fill(

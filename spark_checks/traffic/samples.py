@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from spark_checks.rebalance.restarts import Restart
@@ -98,7 +98,7 @@ def stretches(
     })  # fmt: skip
 
 
-def usual(begin: str, end: str, times: Times, over: Window) -> Column:
+def usual(begin: str, end: str, times: Times, over: WindowSpec) -> Column:
     """Return the longest of some stretches in the usual time, 0 without any."""
     inside = F.least(F.col(end), F.lit(times.usual_us)) - F.col(begin)
     return F.coalesce(F.max(F.when(F.col(begin) < times.usual_us, inside)).over(over), F.lit(0))

@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from kedge.evidence.levels import Levels
 from kedge.evidence.run import Run
+from spark_checks.engine.readers import Evidence
+from spark_checks.engine.spark_types import TABLES
 from spark_checks.registry import asked, needs
 from spark_checks.results import Result
 from spark_checks.traffic import check as traffic
@@ -210,7 +212,7 @@ def test_a_group_that_commits_rarely_is_not_judged_and_advised(spark: SparkSessi
     seldom = {"group_offsets": offsets(lambda at: busy(at // 5 * 5), busy), "group_states": states()}
     result = found(spark, about([], ["g"]), {"delivery_gap_s": 2}, **seldom)
     assert result.verdict == "unknown"
-    assert "delivery gap g commits every 4 s" in result.because
+    assert "delivery gap: g commits every 4 s" in result.because
     assert "auto.commit.interval.ms of g to 500" in result.recommendations[0].advice
 
 
@@ -307,6 +309,25 @@ def test_only_what_is_of_others_is_asked_without_a_load() -> None:
     assert "traffic" in asked(frames.run(), Levels.model_validate({"traffic": {}}))
     assert {"traffic", "delivery"} <= asked(frames.run(watch=about().watch), Levels()).keys()
     assert {"group_offsets", "balancer"} <= {*needs("traffic", about())}
+
+
+def test_samples_of_many_partitions_never_come_to_the_driver(spark: SparkSession) -> None:
+    count, columns = 300 * (END + 1), {"partition": "n % 300", "at_us": f"{us(0)} + n div 300 * 1000000"}
+    end = "(n div 300) * 10"
+    tables = {
+        "end_offsets": frames.many(spark, "end_offsets", ends(busy)[0], count, end_offset=end, **columns),
+        "group_offsets": frames.many(
+            spark, "group_offsets", offsets(busy, busy)[0], count, committed=end, end_offset=end, **columns
+        ),
+        "actions": frames.frame(spark, "actions", restart()),
+        "group_states": frames.frame(spark, "group_states", states()),
+    }
+    held = Evidence("memory", about(["orders"], ["g"], 300), dict.fromkeys(TABLES) | tables)
+    # Of 60,300 rows each of the two would be more than a megabyte.
+    with frames.collecting(spark, "1m"):
+        result = traffic.check(held, Levels.model_validate({"traffic": LEVELS}))
+    assert result.verdict == "pass", result.because
+    assert result.series["rate"]["c/orders"][-1][1] == 3000
 
 
 def test_twenty_quiet_runs_raise_no_alarm(spark: SparkSession) -> None:
