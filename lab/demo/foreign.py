@@ -1,8 +1,8 @@
 """`python -m lab.demo.foreign INVENTORY`: restarts under a load that a watch takes for somebody else's.
 
 The load of the inventory runs by itself, and its ledger and deliveries say exactly what its clients saw.
-Beside it rolling_restart.yml is played with a watch, which knows nothing of that load. Prints what both say of
-each group. Exit 0 where every time of the watch is within its error, 1 where one is not, else 2.
+Beside it rolling_restart.yml is played with a watch, which knows nothing of that load. Prints what both say
+of each group. Exit 0 where every time of the watch is within its error, 1 where one is not, else 2.
 """
 
 from __future__ import annotations

@@ -50,6 +50,9 @@ class Member:
         lines = (line.split() for line in self.log.read_text().splitlines())
         return [(int(words[0]), int(words[1])) for words in lines if len(words) == 2]
 
+    def count(self) -> int:
+        return len(self.deliveries())
+
 
 @dataclass
 class Foreign:
@@ -59,7 +62,7 @@ class Foreign:
     members: list[Member] = field(default_factory=list)
 
     def deliveries(self) -> int:
-        return sum(len(member.deliveries()) for member in self.members)
+        return sum(member.count() for member in self.members)
 
     def gaps_us(self, from_us: int) -> dict[int, int]:
         """Return the longest time without a delivery of each partition after a moment, as the clients saw it."""
