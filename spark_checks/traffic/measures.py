@@ -69,6 +69,7 @@ def measure_all(frames: Mapping[str, DataFrame], watch: Watch, level: TrafficLev
             found.groups[row["group"]] |= {
                 "commits_us": row["usual_us"], "moves": row["moves"], "offsets_us": row["widest_us"]
             }  # fmt: skip
+        _never_waited(found, level.delivery_gap_s, times)
         _lags(found, samples.lags(offsets, times).persist(), times, width)
     if (states := frames.get("group_states")) is not None:
         _states(found, states, frames.get("assignments"), level, times)
@@ -115,6 +116,22 @@ def _cell(number: int, who: str, value: int | None, error: int, usual: int) -> C
     low, high = (None, None) if value is None else (value - error, value + error)
     return {"restart": number, "who": who, "value_us": value, "low_us": low, "high_us": high, "at": "",
             "unjudged": int(value is None), "usual_us": usual}  # fmt: skip
+
+
+def _never_waited(found: Found, limit: float | None, times: Times) -> None:
+    """Add a cell for each restart and group in whose samples no record waited."""
+    seen = {(one["restart"], one["who"]) for one in found.cells["delivery_gap_s"]}
+    numbers = [one.number for one in times.restarts] or [0]
+    for name, about in found.groups.items():
+        if "moves" not in about:
+            continue
+        known = about["moves"] >= samples.COMMITS and judgeable(about["commits_us"], limit)
+        error = about["offsets_us"] + about["commits_us"]
+        found.cells["delivery_gap_s"] += [
+            _cell(number, name, 0 if known else None, error, about["commits_us"])
+            for number in numbers
+            if (number, name) not in seen
+        ]
 
 
 def _lags(found: Found, lag: DataFrame, times: Times, width: int) -> None:

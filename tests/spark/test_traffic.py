@@ -216,6 +216,17 @@ def test_a_group_that_commits_rarely_is_not_judged_and_advised(spark: SparkSessi
     assert "auto.commit.interval.ms of g to 500" in result.recommendations[0].advice
 
 
+def test_a_group_for_which_nothing_waits_has_no_gap(spark: SparkSession) -> None:
+    result = found(
+        spark,
+        about([], ["g"]),
+        {"delivery_gap_s": 5},
+        group_offsets=offsets(busy, busy),
+        group_states=states(),
+    )
+    assert (result.verdict, result.measured["delivery_gap_s"]) == ("pass", 0)
+
+
 def test_a_group_that_was_empty_all_the_time_passes(spark: SparkSession) -> None:
     empty = {
         "group_offsets": offsets(lambda at: 0, busy),
@@ -325,7 +336,7 @@ def test_samples_of_many_partitions_never_come_to_the_driver(spark: SparkSession
     held = Evidence("memory", about(["orders"], ["g"], 300), dict.fromkeys(TABLES) | tables)
     # Of 60,300 rows each of the two would be more than a megabyte.
     with frames.collecting(spark, "1m"):
-        result = traffic.check(held, Levels.model_validate({"traffic": LEVELS}))
+        result = traffic.check(held, Levels.model_validate({"traffic": LEVELS | {"ownerless_s": None}}))
     assert result.verdict == "pass", result.because
     assert result.series["rate"]["c/orders"][-1][1] == 3000
 
