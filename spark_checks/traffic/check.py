@@ -403,6 +403,8 @@ def _advice(found: Found, level: TrafficLevels, times: Times, watch: Watch) -> I
     limits = [limit for key in MEASURES if (limit := getattr(level, key)) is not None]
     if limits and times.interval_us / 1e6 > min(limits) / 2:
         yield Recommendation(
-            f"Sample every {min(limits) / 4:g} s (verify.watch.interval_s)",
+            f"Sample every {max(min(limits) / 4, 0.1):g} s",
             f"samples every {times.interval_us / 1e6:g} s cannot tell whether {min(limits):g} s are kept",
+            variable="verify",
+            value={"watch": {"interval_s": max(min(limits) / 4, 0.1)}},
         )
