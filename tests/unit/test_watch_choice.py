@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from kedge.deploy.watch_spec import watch_seconds, watch_spec
-from kedge.evidence.watch_options import WatchedCluster, WatchError, WatchOptions, read_watch
+from kedge.evidence.watch_options import WatchedCluster, WatchError, WatchOptions, WatchSpec, read_watch
+from verify.process import SteadyClock
 from verify.watch.choice import Choice, Described, choose
+from verify.watch.traffic import choice_of
 
 TOPICS = {"orders": 4, "clicks": 4, "app-store-changelog": 2, "other": 9, "__consumer_offsets": 50, "mine": 4}
 
@@ -120,3 +126,51 @@ def test_spec_that_is_none_is_one_line(tmp_path: Path, text: str | None, said: s
         (tmp_path / "watch.json").write_text(text)
     with pytest.raises(WatchError, match=said):
         read_watch(tmp_path)
+
+
+def test_clock_that_is_set_moves_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SteadyClock()
+    before = clock.now_us()
+    real = time.time_ns()
+    monkeypatch.setattr("time.time_ns", lambda: real + 3_600_000_000_000)
+    assert 0 <= clock.now_us() - before < 60_000_000
+
+
+class Brokers:
+    """Stands in for brokers that refuse to describe one of two groups."""
+
+    def list_topics(self, **_: Any) -> Any:
+        return SimpleNamespace(topics={"orders": SimpleNamespace(error=None, partitions={0: None})})
+
+    def list_consumer_groups(self, **_: Any) -> Future[Any]:
+        names = [SimpleNamespace(group_id=name) for name in ("open", "secret", "shared")]
+        return answered(SimpleNamespace(valid=names, errors=[]))
+
+    def describe_consumer_groups(self, names: list[str], **_: Any) -> dict[str, Future[Any]]:
+        return {name: answered(self.about(name)) for name in names}
+
+    def about(self, name: str) -> Any:
+        if name == "secret":
+            return KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+        place = SimpleNamespace(topic_partitions=[SimpleNamespace(topic="orders")])
+        member = SimpleNamespace(host="/10.9.9.9", assignment=place)
+        state = SimpleNamespace(name="DEAD" if name == "shared" else "STABLE")
+        return SimpleNamespace(state=state, type=SimpleNamespace(name="CONSUMER"), members=[member])
+
+
+def answered(answer: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
+    return future
+
+
+def test_group_that_may_not_be_described_is_named_and_the_rest_goes_on() -> None:
+    spec = WatchSpec(run_id="r", clusters={"leaf": cluster()})
+    found = choice_of(spec, cluster(), Brokers(), {})  # type: ignore[arg-type]
+    assert found.groups == {"open": (["orders"], "consumer", [])}
+    whys = {one.name: one.why for one in found.left}
+    assert "authorization failed" in whys["secret"].lower()
+    assert "share group" in whys["shared"]

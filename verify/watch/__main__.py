@@ -23,7 +23,7 @@ from kedge.evidence.load_state import Phase
 from kedge.evidence.release import RUN_SCHEMA
 from kedge.evidence.watch_options import OUTCOME, WatchError, WatchSpec, read_watch
 from kedge.evidence.writing import write_json
-from verify.process import Ending, end_all, last_line, leave, now_us, start_module
+from verify.process import Ending, SteadyClock, end_all, last_line, leave, start_module
 from verify.watch.traffic import CHOSEN, STANDS
 
 _TICK_S: Final = 0.2
@@ -62,6 +62,7 @@ class _Watch:
         self._spec, self._dir, self._inventory, self._ending = spec, run_dir, inventory, ending
         self._sampler: subprocess.Popen[bytes] | None = None
         self._hosts: subprocess.Popen[bytes] | None = None
+        self._clock = SteadyClock()
         self._due = 0.0
         self._line_due = 0.0
         self._chosen: dict[str, Any] = {}
@@ -97,7 +98,7 @@ class _Watch:
         return bool(self._ending) or (self._dir / "stop").exists()
 
     def _begin(self) -> None:
-        self._started_us = now_us()
+        self._started_us = self._clock.now_us()
         self._start_sampler()
         deadline = time.monotonic() + _CHOICE_S
         while not (self._dir / CHOSEN).exists():
@@ -106,7 +107,7 @@ class _Watch:
                 raise WatchError(f"nothing can be watched: {last_line(self._log) or 'no cluster answers'}")
             self._tick("starting")
         self._chosen = _read(self._dir / CHOSEN)
-        self._started_us = now_us()
+        self._started_us = self._clock.now_us()
         print(_said(self._chosen), flush=True)
         if not self._chosen["topics"] and not self._chosen["groups"]:
             raise WatchError("nothing is there to watch: name topics or groups in verify.watch")
@@ -126,7 +127,7 @@ class _Watch:
                 if stands["lag"] is not None:
                     self._usual_lag[group] = max(self._usual_lag.get(group, 0), stands["lag"])
             self._tick("warming")
-        self._usual_until_us = now_us()
+        self._usual_until_us = self._clock.now_us()
         self._write(whole=False)
 
     def _until_back(self) -> None:
@@ -135,7 +136,7 @@ class _Watch:
             if passed >= _LEAST_AFTER_S and not self._not_back():
                 break
             self._tick("draining")
-        self._ended_us = now_us()
+        self._ended_us = self._clock.now_us()
 
     def _not_back(self) -> list[str]:
         """Return the groups that are not stable, or further behind than they usually are."""

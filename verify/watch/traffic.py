@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, OffsetS
 from kedge.evidence.border.untrusted import shown
 from kedge.evidence.watch_options import WatchedCluster, WatchError, WatchSpec, read_watch
 from kedge.evidence.writing import EvidenceWriter, rows_to_columns, write_json
-from verify.process import Ending, die_with_parent, leave, now_us
+from verify.process import Ending, SteadyClock, die_with_parent, leave
 from verify.watch.choice import MOST_NAMED, Choice, Described, Left, choose
 from verify.watch.groups import to_sample
 from verify.watch.ownership import GroupSample, Owners, changes, owners_after
@@ -121,6 +121,7 @@ class ClusterWatcher:
             label: dict(before.get(label, {"state": None, "lag": None})) for label in self._groups
         }
         self._look_up = 0.0
+        self._clock = SteadyClock()
         self._timer = SampleTimer(f"watch-{cluster}", interval_s, self._sample)
 
     @property
@@ -162,7 +163,9 @@ class ClusterWatcher:
         """Ask unless the answer to the last time is due still."""
         if key not in self._asked:
             answers = self._asked[key] = ask()
-            next(iter(answers.values())).add_done_callback(lambda _: self._answered.put((key, now_us())))
+            next(iter(answers.values())).add_done_callback(
+                lambda _: self._answered.put((key, self._clock.now_us()))
+            )
 
     def _take(self) -> None:
         """Write down what was answered since the last time, ends first: commits stand beside them."""
@@ -283,7 +286,7 @@ def _chosen(spec: WatchSpec, admins: Mapping[str, AdminClient]) -> dict[str, Any
     left: list[dict[str, str]] = []
     for name, cluster in spec.clusters.items():
         try:
-            choices[name] = _choice_of(spec, cluster, admins[name], members)
+            choices[name] = choice_of(spec, cluster, admins[name], members)
         except (KafkaException, TimeoutError) as error:
             why = error.args[0].str() if isinstance(error, KafkaException) else "it does not answer"
             left.append({"cluster": name, "kind": "cluster", "name": name, "why": why})
@@ -323,9 +326,10 @@ def _every(choices: Mapping[str, Choice], what: str) -> set[str]:
     return {name for choice in choices.values() for name in getattr(choice, what)}
 
 
-def _choice_of(
+def choice_of(
     spec: WatchSpec, cluster: WatchedCluster, admin: AdminClient, members: Mapping[str, Iterable[str]]
 ) -> Choice:
+    """Return what is watched of a cluster; raises KafkaException or TimeoutError where it is silent."""
     deadline = time.monotonic() + _CHOICE_S
     topics = {
         name: len(found.partitions)
