@@ -27,6 +27,7 @@ from kedge.plan.inventory.reading import read_inventory
 from kedge.services.registry import SERVICES
 from kedge.setup.paths import PROJECT
 from verify.addresses import PlaceError, find
+from verify.load.parent import ENOUGH
 from verify.process import end_all, start_module
 
 #: What the clients of the load saw.
@@ -34,7 +35,7 @@ SEEN: Final = PROJECT / "runs" / "foreign"
 WATCHED: Final = PROJECT / "runs" / "latest"
 _BEFORE_S: Final = 90
 _INTERVAL_S: Final = 0.5
-#: Longer than all of it takes; the file ``stop`` ends the load.
+#: Longer than all of it takes.
 _MOST_S: Final = 1800
 _READY_S: Final = 240.0
 _END_S: Final = 300.0
@@ -48,7 +49,7 @@ def main(inventory: str) -> int:
         try:
             await_phase(SEEN, "running", _READY_S, print)
             played = _restarted(inventory, verify)
-            (SEEN / "stop").touch()
+            (SEEN / ENOUGH).touch()
             await_phase(SEEN, "done", _END_S, print)
         finally:
             end_all([load])
