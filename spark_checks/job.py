@@ -64,7 +64,7 @@ def _audit(spark: SparkSession, uri: str, levels: Levels, say: Callable[[str], N
         evidence = open_evidence(spark, uri)
         clock.lap("evidence")
         read = None
-        if not evidence.has("records"):
+        if not evidence.has("records") and (evidence.run.loaded or evidence.run.topics):
             say("reading the topics")
             spark.sparkContext.setJobGroup("ingest", f"{uri}: ingest")
             read = ingest(spark, evidence.uri, evidence.run)

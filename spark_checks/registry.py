@@ -13,6 +13,7 @@ from spark_checks.engine.readers import Evidence
 from spark_checks.mirror import check as mirror
 from spark_checks.rebalance import check as rebalance
 from spark_checks.results import Result
+from spark_checks.traffic import check as traffic
 
 Check = Callable[[Evidence, Levels], Result]
 
@@ -30,6 +31,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "partitions": partitions.check,
     "memory": memory.check,
     "outputs": outputs.check,
+    "traffic": traffic.check,
 }
 
 #: The tables that a check judges by. Delivery looks at them itself: of its two hops one may be known.
@@ -44,6 +46,7 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "partitions": ("ledger", "deliveries"),
     "memory": ("rocksdb", "settings", "actions"),
     "outputs": ("records",),
+    "traffic": traffic.TABLES,
 }
 
 
@@ -59,8 +62,9 @@ def asked(run: Run, levels: Levels) -> Mapping[str, Check]:
     What run.json names decides, never what evidence was found: a run without mirrors has no parity to show,
     one without Streams applications no memory and no outputs, and one without consumers through REST no
     zombies, unless a service level asks for them. Instances have to own their consumers again only
-    where levels name ``spread``, with a value or with null. A run that only compares mirrors has no load to
-    judge. A service level of null for ``settings.different`` says that settings are not asked for.
+    where levels name ``spread``, with a value or with null. A run that only compares mirrors, or watches
+    others' traffic, has no load to judge. A service level of null for ``settings.different`` says that
+    settings are not asked for.
     """
     wanted = dict(CHECKS)
     if not run.mirrors and "mirror" not in levels.model_fields_set:
@@ -76,4 +80,9 @@ def asked(run: Run, levels: Levels) -> Mapping[str, Check]:
         del wanted["spread"]
     if levels.settings.different is None:
         del wanted["settings"]
-    return wanted if run.loaded else {"mirror": wanted["mirror"]}
+    if not run.watch and "traffic" not in levels.model_fields_set:
+        del wanted["traffic"]
+    if run.loaded:
+        return wanted
+    of_others = {"mirror": run.mirrors, "traffic": run.watch}
+    return {name: wanted[name] for name, there in of_others.items() if there}

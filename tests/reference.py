@@ -140,7 +140,13 @@ EXTRA: Final[Mapping[str, tuple[str, str, str, str]]] = {
         "verify.yml",
         "str",
         "`restarts`",
-        "`state` reads the hosts, `load` also sends records, `restarts` also restarts the service.",
+        "`state` reads the hosts, `watch` samples what others send and read, `load` sends records, `restarts` also restarts the service.",
+    ),
+    "watch": (
+        "deploy.yml, rolling_restart.yml, rollback.yml, reboot.yml, remove_host.yml, verify.yml",
+        "bool",
+        "`false`",
+        "Whether the topics and groups of others are watched meanwhile, and judged at the end.",
     ),
     "resume": (
         "capacity.yml, compare.yml",

@@ -320,6 +320,7 @@ READERS: Final[Mapping[str, str]] = {
     "kedge/evidence/levels.py": _OWN,
     "kedge/evidence/listing.py": _OWN,
     "kedge/evidence/load_options.py": _OWN,
+    "kedge/evidence/watch_options.py": _OWN,
     "kedge/evidence/load_state.py": _OWN,
     "kedge/evidence/secrets.py": _OWN,
     "kedge/evidence/writing.py": _OWN,
@@ -397,6 +398,7 @@ READERS: Final[Mapping[str, str]] = {
     "verify/watch/host_watcher.py": _HOST,
     "verify/watch/groups.py": _CLUSTER,
     "verify/watch/topic_growth.py": _CLUSTER,
+    "verify/watch/traffic.py": _CLUSTER,
 }
 
 #: Modules by which something is read: of the network, of another program, of a file in some format.

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from kedge.evidence.errors import EvidenceError
 from kedge.evidence.levels import read_levels
 from kedge.evidence.load_options import LoadError
-from kedge.evidence.load_state import await_phase, reached
+from kedge.evidence.load_state import await_phase, parts_of, reached
 from kedge.evidence.writing import write_json
 from spark_checks.__main__ import conclude, settled
 from spark_checks.job import Auditor
@@ -66,8 +66,8 @@ def _audit(run_dir: Path, inventory: str, wait_s: float | None, history: str, lo
         starting = threading.Thread(target=warm_up if waits else _start, args=(auditor, run_dir))
         starting.start()
         try:
-            if wait_s is not None:
-                await_phase(run_dir, "done", wait_s, print)
+            for what in parts_of(run_dir) if wait_s is not None else ():
+                await_phase(run_dir, "done", wait_s or 0, print, what)
             collect(run_dir, inventory)
         except (LoadError, CollectError) as error:
             again = f"python -m verify.audit --run-dir {run_dir} --inventory {inventory}"

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn, Protocol
@@ -31,6 +31,17 @@ _AHEAD_US: Final = int(os.environ.get(AHEAD, "0"))
 def now_us() -> int:
     """Return microseconds since the epoch, by the clock of the machine that leads the load."""
     return time.time_ns() // 1000 - _AHEAD_US
+
+
+class SteadyClock:
+    """Microseconds since the epoch, by the machine's clock as it was when made: setting it moves nothing."""
+
+    def __init__(self) -> None:
+        self._begin_us = now_us() - time.monotonic_ns() // 1000
+
+    def now_us(self) -> int:
+        """Return the time."""
+        return self._begin_us + time.monotonic_ns() // 1000
 
 
 _cpu_before_us = 0
@@ -57,14 +68,17 @@ def go_first() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
 
 
-def start_module(module: str, *words: object, log: Path) -> subprocess.Popen[bytes]:
-    """Start a module of the kit as a child that prints to a log."""
+def start_module(
+    module: str, *words: object, log: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a module of the kit as a child that prints to a log; ``environment`` is added to this one's."""
     with log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", module, *map(str, words)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            env={**os.environ, **(environment or {})},
             # Ctrl-C reaches a terminal's whole group: the children are told by their parent.
             start_new_session=True,
         )
@@ -124,17 +138,19 @@ def leave(status: int) -> NoReturn:
 class Ending:
     """Becomes true once SIGTERM or SIGINT has come, or the process ``with_pid`` has ended.
 
-    ``signal`` is the signal's number then (SIGTERM for an ended process), 0 before.
+    ``signal`` is the signal's number then (SIGTERM for an ended process), 0 before; ``parent_ended`` tells
+    which of the two it was.
     """
 
     def __init__(self, with_pid: int | None = None) -> None:
         self.signal = 0
+        self.parent_ended = False
         self._watched = None
         if with_pid is not None:
             try:
                 self._watched = os.pidfd_open(with_pid)
             except ProcessLookupError:
-                self.signal = signal.SIGTERM
+                self.signal, self.parent_ended = signal.SIGTERM, True
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note)
 
@@ -143,8 +159,8 @@ class Ending:
 
     def __bool__(self) -> bool:
         # A descriptor of a process becomes readable when the process ends.
-        if self._watched is not None and select.select([self._watched], [], [], 0)[0]:
-            self.signal = self.signal or signal.SIGTERM
+        if not self.signal and self._watched is not None and select.select([self._watched], [], [], 0)[0]:
+            self.signal, self.parent_ended = signal.SIGTERM, True
         return self.signal != 0
 
 

@@ -214,6 +214,27 @@ class PartitionsLevels(_Levels):
     """Records of the busiest partition, divided by its topic's mean; 1 is even."""
 
 
+class TrafficLevels(_Levels):
+    """Of others' traffic; those of a restart each for the worst one. None: reported, not judged."""
+
+    produce_gap_s: NonNegativeFloat | None = None
+    """Longest time without a record in a partition that usually has some."""
+    delivery_gap_s: NonNegativeFloat | None = None
+    """Longest time for which a group commits nothing while records wait for it."""
+    not_stable_s: NonNegativeFloat | None = None
+    """Longest time for which a group is not stable."""
+    ownerless_s: NonNegativeFloat | None = None
+    """Longest time for which a partition that a group reads has no owner."""
+    lag_recovery_s: NonNegativeFloat | None = None
+    """Longest time until the lag of a group is what it was before."""
+    throughput_percent: NonNegativeFloat | None = None
+    """Least rate of a topic after the changes, as a share of its rate before them."""
+    balancer_errors: NonNegativeInt | None = 0
+    """Failed requests (5xx, connections, answers that broke off) at the balancers, beyond the usual rate."""
+    not_back: NonNegativeInt | None = 0
+    """Groups that at the end were not stable, lacked an owner of a partition, or were further behind."""
+
+
 class Levels(_Levels):
     """The service levels of a run, one part a check."""
 
@@ -239,6 +260,8 @@ class Levels(_Levels):
     """Share of its planned memory that an application may use."""
     outputs: OutputsLevels = OutputsLevels()
     """Outputs of an application that may be missing or repeated."""
+    traffic: TrafficLevels = TrafficLevels()
+    """What a change may cost others' topics and groups; checked where they were watched."""
 
 
 class _OnceLoader(yaml.SafeLoader):

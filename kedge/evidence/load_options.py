@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kedge.evidence.prefix import PREFIX_BYTES
 from kedge.evidence.rest_dialect import Dialect
 from kedge.evidence.secrets import SecretsError, from_environment, holds_secret, looks_secret, merged
+from kedge.evidence.watch_options import WatchOptions
 
 Client = dict[str, str | int | float | bool]
 Text = Annotated[str, Field(min_length=1)]
@@ -142,6 +143,14 @@ class Application(_Model):
     exactly_once: bool = False
 
 
+class WatchOnly(_Model):
+    """What there is to say of a run that sends nothing."""
+
+    cluster: Text | None = None
+    client: Client = {}
+    watch: WatchOptions
+
+
 class LoadSpec(_Model):
     """The whole of `load.json`."""
 
@@ -183,6 +192,8 @@ class LoadSpec(_Model):
     """How long producers may still send overdue records, and consumers may read, when the load ends."""
     late_ms: float | None = Field(None, gt=0)
     """Acknowledgements slower than this are counted while the load runs, from the warm-up on."""
+    watch: WatchOptions = WatchOptions()
+    """Which topics and groups of others a watch looks at."""
 
     def client_config(self, cluster: str | None = None) -> Client:
         """Return what every Kafka client of the load starts from, or one of another cluster."""

@@ -1,10 +1,10 @@
-"""load.state: the phase that a load is in, and waiting until it comes to one."""
+"""load.state and watch.state: the phase that a load or a watch is in, and waiting until it comes to one."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -12,8 +12,16 @@ from kedge.evidence.load_options import LoadError
 
 #: In the order in which a load comes to them; failed follows any.
 Phase = Literal["starting", "warming", "running", "draining", "done", "failed"]
+#: What there is the state of.
+What = Literal["load", "watch"]
 _POLL_S: Final = 0.2
 _SHOW_S: Final = 5.0
+
+
+def parts_of(run_dir: Path) -> list[What]:
+    """Return of what a run consists: a load, a watch, or both."""
+    parts: list[What] = [part for part in get_args(What) if (run_dir / f"{part}.json").exists()]
+    return parts or ["load"]
 
 
 def reached(run_dir: Path, phase: Phase) -> bool:
@@ -25,33 +33,40 @@ def reached(run_dir: Path, phase: Phase) -> bool:
     return phases.index(_read(path)["phase"]) >= phases.index(phase)
 
 
-def await_phase(run_dir: Path, phase: Phase, seconds: float, say: Callable[[str], None]) -> dict[str, Any]:
-    """Wait until a load is in a phase or a later one; return what load.state says then.
+def await_phase(
+    run_dir: Path, phase: Phase, seconds: float, say: Callable[[str], None], what: What = "load"
+) -> dict[str, Any]:
+    """Wait until a load is in a phase or a later one; return what its state says then.
 
     Args:
         run_dir: the run's folder.
         phase: the phase, any but ``failed``.
         seconds: how long to wait.
         say: told of the load's progress.
+        what: the load, or the watch.
 
     Raises:
         LoadError: when the load failed, or is not there in time.
     """
-    phases, path, log = get_args(Phase), run_dir / "load.state", run_dir / "load.log"
+    phases, path, log = get_args(Phase), run_dir / f"{what}.state", run_dir / f"{what}.log"
     began = shown = time.monotonic()
     while True:
         state = _read(path)
         if state["phase"] == "failed":
-            raise LoadError(f"the load failed: {state.get('message')}; see {log}")
+            raise LoadError(f"the {what} failed: {state.get('message')}; see {log}")
         if phases.index(state["phase"]) >= phases.index(phase):
             return state
         if time.monotonic() - began > seconds:
-            raise LoadError(f"the load is still {state['phase']} after {seconds:.0f} s; see {log}")
+            raise LoadError(f"the {what} is still {state['phase']} after {seconds:.0f} s; see {log}")
         if time.monotonic() - shown > _SHOW_S:
             shown = time.monotonic()
-            counts = ", ".join(f"{state.get(name, 0):,} {name}" for name in ("acked", "failed", "delivered"))
-            say(f"  load {state['phase']}: {counts}")
+            say(f"  {what} {state['phase']}{_counts(state)}")
         time.sleep(_POLL_S)
+
+
+def _counts(state: Mapping[str, Any]) -> str:
+    told = [f"{state[name]:,} {name}" for name in ("acked", "failed", "delivered") if name in state]
+    return f": {', '.join(told)}" if told else f" {state.get('message', '')}".rstrip()
 
 
 def _read(path: Path) -> dict[str, Any]:

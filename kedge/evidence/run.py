@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, field_validator
 
@@ -211,6 +211,51 @@ class Subject(_Part):
     machines: list[Machine] = []
 
 
+class WatchedTopic(ClusterTopic):
+    """A topic of others that was watched; ``partitions`` are those that it had at the begin."""
+
+    partitions: int
+
+
+class WatchedGroup(_Part):
+    """A group of others that was watched, on which cluster, and the watched topics that it reads."""
+
+    cluster: str
+    group: str
+    topics: list[str] = []
+    protocol: str = ""
+    #: Services of the inventory on whose hosts it has members.
+    services: list[str] = []
+
+
+class NotWatched(_Part):
+    """Something of others that was not watched or cannot be judged, and why, in words."""
+
+    cluster: str
+    kind: Literal["topic", "group", "balancer", "cluster"]
+    name: str
+    why: str
+
+
+class Watch(_Part):
+    """What flowed of others' while a run went on: kedge's own load is none of it.
+
+    What is usual is learned from ``started_us`` until ``usual_until_us``, before anything was done;
+    ``ended_us`` is None for a watch that did not end properly. Groups are by the name that the tables have.
+    """
+
+    interval_us: Annotated[int, Field(gt=0)]
+    started_us: int
+    usual_until_us: int | None = None
+    ended_us: int | None = None
+    topics: list[WatchedTopic] = []
+    groups: dict[str, WatchedGroup] = {}
+    balancers: list[str] = []
+    not_watched: list[NotWatched] = []
+    #: How many more there were than the first of ``not_watched``.
+    not_watched_more: NonNegativeInt = 0
+
+
 class Run(_Part):
     """The whole of run.json.
 
@@ -237,6 +282,7 @@ class Run(_Part):
     refused: dict[str, str] = {}
     sampling_us: dict[str, int] = {}
     measurement: dict[str, Any] | None = None
+    watch: Watch | None = None
     keys_per_producer: int | None = None
     #: Rows by table and file, as the writers listed them (kedge.evidence.listing); None: it was not recorded.
     files: dict[str, dict[str, NonNegativeInt]] | None = None
@@ -274,8 +320,8 @@ class Run(_Part):
 
     @property
     def loaded(self) -> bool:
-        """Whether generators wrote, or should have: only mirrors can be compared without any."""
-        return bool(self.producers or not self.mirrors)
+        """Whether generators wrote, or should have: mirrors and others' traffic can be judged without any."""
+        return bool(self.producers or not (self.mirrors or self.watch))
 
     def audited_applications(self) -> list[Application]:
         """Return the applications of which it is known what they make of a record."""

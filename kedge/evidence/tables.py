@@ -108,6 +108,20 @@ END_OFFSETS: Final = _table(
     "cluster:string topic:string partition:int at_us:long end_offset:long record_bytes:long?"
 )
 
+#: Where a watched group of others stands in a partition, asked at one moment: the offset that it has
+#: committed, null before its first commit, and the partition's end. ``group`` is its key in run.json's watch.
+GROUP_OFFSETS: Final = _table(
+    "group:string topic:string partition:int at_us:long committed:long? end_offset:long?"
+)
+
+#: One sample of a balancer's server, counters since the balancer's process began, as HAProxy has them: its
+#: answers, those of 4xx and of 5xx, connections that failed, answers that broke off, and requests that wait.
+#: Server ``haproxy`` is what the balancer answered itself.
+BALANCER: Final = _table(
+    "host:string server:string at_us:long status:string requests:long client_errors:long server_errors:long "
+    "connection_errors:long response_errors:long queued:long"
+)
+
 #: A batch of a mirror's source as its producer would fill it, made and compressed while the topic was read.
 BATCHES: Final = _table(
     "cluster:string topic:string partition:int codec:string first_offset:long records:int raw_bytes:long "
@@ -128,6 +142,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "settings": SETTINGS,
     "rocksdb": ROCKSDB,
     "end_offsets": END_OFFSETS,
+    "group_offsets": GROUP_OFFSETS,
+    "balancer": BALANCER,
     "batches": BATCHES,
 }
 
@@ -145,6 +161,8 @@ TIMES: Final[dict[str, str]] = {
     "processes": "at_us",
     "pressure": "at_us",
     "end_offsets": "at_us",
+    "group_offsets": "at_us",
+    "balancer": "at_us",
     "rocksdb": "at_us",
 }
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kedge.evidence.levels import Levels
-from kedge.evidence.load_options import LoadSpec
+from kedge.evidence.load_options import LoadSpec, WatchOnly
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import cluster_names, clusters
@@ -49,6 +49,10 @@ def check_verification(inventory: Inventory, services: Iterable[Service]) -> Ite
 def _check_load(
     load: str, inventory: Inventory, verify: Any, services: Iterable[Service]
 ) -> Iterator[Finding]:
+    if isinstance(verify, Mapping) and "watch" in verify and not _parts(verify):
+        yield from check_model(WatchOnly, load, verify)
+        yield from _names(load, inventory, verify)
+        return
     wrong = list(check_model(LoadSpec, load, _completed(verify)))
     yield from wrong
     if isinstance(verify, Mapping):

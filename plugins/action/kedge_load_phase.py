@@ -20,7 +20,7 @@ class ActionModule(ActionBase):
 
     _requires_connection = False
     _supports_check_mode = False
-    _VALID_ARGS = frozenset({"run_dir", "phase", "seconds"})
+    _VALID_ARGS = frozenset({"run_dir", "phase", "seconds", "what"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Wait; the last state comes back as ``load``."""
@@ -28,7 +28,11 @@ class ActionModule(ActionBase):
         asked = self._task.args
         try:
             state = await_phase(
-                Path(asked["run_dir"]), asked["phase"], float(asked["seconds"]), display.display
+                Path(asked["run_dir"]),
+                asked["phase"],
+                float(asked["seconds"]),
+                display.display,
+                asked.get("what", "load"),
             )
         except LoadError as error:
             message = f"{error}. No instance was touched. Fix what the log names, then run the playbook again"

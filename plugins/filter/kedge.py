@@ -29,6 +29,7 @@ from kedge.deploy.restarts import (
     services_to_leave,
 )
 from kedge.deploy.rollback import refusal, steps
+from kedge.deploy.watch_spec import watch_seconds, watch_spec
 from kedge.evidence.border.untrusted import shown
 from kedge.plan.document import planned_instances, planned_rollout, planned_value
 from kedge.plan.inventory.archives import bytes_unpacked
@@ -150,6 +151,8 @@ class FilterModule:
             turning_tls,
             bytes_unpacked,
             vendor_controls,
+            watch_seconds,
+            watch_spec,
             while_proxies_change,
         )
         return {each.__name__: each for each in filters}

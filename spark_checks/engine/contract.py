@@ -137,7 +137,12 @@ def _elsewhen(name: str, least: int | None, most: int | None, run: Run) -> bool:
     if least is None or most is None:
         return False
     margin = _MARGIN_US.get(name, _OTHER_MARGIN_US)
-    return least < run.started_us - margin or (run.ended_us is not None and most > run.ended_us + margin)
+    begin, end = run.started_us, run.ended_us
+    # Others' traffic may be watched for long before a load, and after it.
+    if run.watch and name not in ("ledger", "deliveries"):
+        begin = min(begin, run.watch.started_us)
+        end = max(end, run.watch.ended_us) if end is not None and run.watch.ended_us is not None else end
+    return least < begin - margin or (end is not None and most > end + margin)
 
 
 def _never_null(name: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, cast
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kedge.evidence.errors import EvidenceError, one_line
@@ -24,9 +24,10 @@ from spark_checks.engine.spark_types import TABLES
 
 _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
 
-#: The tables that grow with the records: Spark's tasks aggregate them. All others hold samples, which grow
-#: with the run's length alone: Spark reads them, and the driver judges them. This is where the line is drawn.
-LARGE: Final = ("ledger", "records", "deliveries", "batches")
+#: The tables that grow with the records, or with all partitions of others: Spark's tasks aggregate them. All
+#: others hold samples, which grow with the run's length alone: Spark reads them, and the driver judges them.
+#: This is where the line is drawn.
+LARGE: Final = ("ledger", "records", "deliveries", "batches", "end_offsets", "group_offsets")
 #: Parquet of a sampled table at most: samples of days, and some gigabytes in memory.
 _MOST_BYTES: Final = 256 << 20
 
@@ -68,7 +69,9 @@ class Evidence:
     @property
     def session(self) -> SparkSession:
         """Spark's session, which reads the tables."""
-        return next(table.sparkSession for table in self.tables.values() if table is not None)
+        read = (table.sparkSession for table in self.tables.values() if table is not None)
+        # A watch that ended at once left no table.
+        return next(read, None) or SparkSession.active()
 
     def has(self, name: str) -> bool:
         """Return whether the evidence has any of a table."""
@@ -82,17 +85,18 @@ class Evidence:
         """Return a table, or None when the evidence has none of it."""
         return self.tables[name]
 
-    def rows(self, name: str) -> pa.Table | None:
-        """Return a table of samples, whole, or None when the evidence has none.
+    def rows(self, name: str, only: Column | None = None) -> pa.Table | None:
+        """Return a table of samples, or None when the evidence has none; ``only`` what its reader needs.
 
         Raises:
             EvidenceError: when it holds nulls where none may be, or rows of another run.
         """
-        return self.shared.get(f"{name} read", lambda: self._rows(name)) if self.has(name) else None
+        return self.shared.get(f"{name} read", lambda: self._rows(name, only)) if self.has(name) else None
 
-    def _rows(self, name: str) -> pa.Table:
-        rows = self.need(name).toArrow()
-        contract.check_samples(rows, self.need(name), name, self.run)
+    def _rows(self, name: str, only: Column | None) -> pa.Table:
+        table = self.need(name) if only is None else self.need(name).where(only)
+        rows = table.toArrow()
+        contract.check_samples(rows, table, name, self.run)
         return rows
 
     def need(self, name: str) -> DataFrame:

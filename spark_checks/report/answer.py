@@ -52,6 +52,9 @@ def _why(audit: Audit) -> str:
     if lost := next((one for one in figures if one.what == "lost" and one.value == 0), None):
         # What is wrong comes first.
         parts.insert(len({"fail", "unknown"} & of.keys()), f"{lost.found()} records")
+    names = {result.name for result in audit.results}
+    if "traffic" in names and "delivery" not in names:
+        parts.append("loss, duplicates and order are not judged, as nothing was sent")
     return f"{'; '.join(parts)}."
 
 

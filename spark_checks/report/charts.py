@@ -22,11 +22,14 @@ _UUID: Final = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: A member that joins again has another id: more of them than this are told by touch alone.
 _MOST_NAMED: Final = 12
 _ROW_PX: Final = 190
-_TIME: Final = "seconds since the load began"
+
+
+def _time(audit: Audit) -> str:
+    return f"seconds since the {'load' if audit.evidence.run.loaded else 'watch'} began"
 
 
 def timeline(audit: Audit) -> dict[str, Any]:
-    """Return rows over one time axis: rate by interface, ack p99, lag by group; restarts as bands."""
+    """Return rows over one time axis: rate, ack p99, lag, and what others felt; restarts as bands."""
     run = audit.evidence.run
     warm = run.warm_up_us / 1e6
     series: Mapping[str, Mapping[str, Any]] = defaultdict(dict, {r.name: r.series for r in audit.results})
@@ -46,14 +49,33 @@ def timeline(audit: Audit) -> dict[str, Any]:
     if lags:
         lines = [_line(f"lag {name}", points, warm, colours[name]) for name, points in sorted(lags.items())]
         rows.append(("lag<br>records", lines))
-    drawn = _rows_over_time(rows, _ROW_PX)
+    rows += _traffic(audit, series["traffic"])
+    drawn = _rows_over_time(rows, _ROW_PX, _time(audit))
     _mark_restarts(drawn, audit, named=True)
-    for at in (warm, (run.measured_until_us - run.started_us) / 1e6):
+    until = (run.measured_until_us - run.started_us) / 1e6
+    for at in (warm, until) if run.loaded else (series["traffic"].get("usual_s", until),):
         drawn.add_shape(
             {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper"},
             line={"width": 1, "dash": "dot", "color": _GREY},
         )
     return document(drawn)
+
+
+def _traffic(audit: Audit, series: Mapping[str, Any]) -> list[tuple[str, list[go.Scatter]]]:
+    """Return the rows of others' traffic: rate by topic, lag by group, errors of balancers."""
+    run = audit.evidence.run
+    later = (run.watch.started_us - run.started_us) / 1e6 if run.watch else 0.0
+    rows = []
+    for key, title, before in (
+        ("rate", "topics<br>records/s", ""),
+        ("lag", "groups' lag<br>records", "lag "),
+    ):
+        lines = zip(COLOURS, sorted(series.get(key, {}).items()), strict=False)
+        if drawn := [_line(f"{before}{name}", points, later, colour) for colour, (name, points) in lines]:
+            rows.append((title, drawn))
+    if series.get("errors"):
+        rows.append(("balancers<br>errors", [_line("balancer errors", series["errors"], later, COLOURS[1])]))
+    return rows
 
 
 def memory(audit: Audit) -> dict[str, Any]:
@@ -73,7 +95,7 @@ def memory(audit: Audit) -> dict[str, Any]:
         for trace in traces:
             trace.update(legendgroup=trace.name, showlegend=number == 0)
         rows.append((f"{name}<br>MiB", traces))
-    return document(_rows_over_time(rows, _ROW_PX + 40))
+    return document(_rows_over_time(rows, _ROW_PX + 40, _time(audit)))
 
 
 def ownership(audit: Audit) -> dict[str, Any]:
@@ -88,7 +110,7 @@ def ownership(audit: Audit) -> dict[str, Any]:
         barmode="overlay",
         bargap=0.25,
         hovermode="closest",
-        xaxis_title_text=_TIME,
+        xaxis_title_text=_time(audit),
         yaxis={"title": {"text": "partition, by group"}, "autorange": "reversed", "tickfont": {"size": 10}},
         showlegend=len(consumers) <= _MOST_NAMED,
     )
@@ -167,12 +189,12 @@ def figure(**layout: Any) -> go.Figure:
     return go.Figure(layout=go.Layout(template={}, **layout))
 
 
-def _rows_over_time(rows: list[tuple[str, list[go.Scatter]]], row_px: int) -> go.Figure:
+def _rows_over_time(rows: list[tuple[str, list[go.Scatter]]], row_px: int, axis: str) -> go.Figure:
     """Stack (title, lines) as rows over one time axis; a title with the word log has such an axis."""
     count = max(len(rows), 1)
     drawn = make_subplots(rows=count, shared_xaxes="all", vertical_spacing=0.045 / count)
     drawn.update_layout(template={}, height=row_px * count + 90)
-    drawn.update_xaxes(title_text=_TIME, row=count)
+    drawn.update_xaxes(title_text=axis, row=count)
     for number, (title, lines) in enumerate(rows, start=1):
         drawn.add_traces(lines, rows=number, cols=1)
         drawn.update_yaxes(title_text=title, rangemode="tozero", row=number)

@@ -43,6 +43,7 @@ def render(audit: Audit) -> str:
         run=run,
         head=subject.head(run),
         lasted=(run.measured_until_us - run.started_us) / 1e6,
+        traffic=results["traffic"].measured if "traffic" in results else {},
         restarts=results["rebalance"].measured.get("by_restart", []) if "rebalance" in results else [],
         figures_json=embedded(
             {
@@ -88,7 +89,7 @@ def listed(measured: Mapping[str, Any]) -> list[tuple[str, str]]:
 def figures(measured: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield (what, value with unit) of a measured tree; tables of their own are left out."""
     for key, value in measured.items():
-        if key == "by_group":
+        if key in ("by_group", "not_judged"):
             continue
         if isinstance(value, Mapping):
             suffix = next((suffix for suffix, _ in _UNITS if key.endswith(suffix)), "")

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from kedge.evidence.release import VERSION
-from kedge.evidence.run import DeployedService, IntendedLoad, Machine, PlannedTopic, Run
+from kedge.evidence.run import DeployedService, IntendedLoad, Machine, PlannedTopic, Run, Watch
 
 #: Said of what older evidence lacks.
 NOT_RECORDED: Final = "not recorded"
@@ -22,12 +22,21 @@ def head(run: Run) -> list[tuple[str, list[str]]]:
         ("Run", [f"{run.run_id}, {_when(run)}"]),
         ("Services", [_service(one) for one in about.services] or [NOT_RECORDED]),
         ("Topics", [_topic(one) for one in about.topics or _topics(run)] or [NOT_RECORDED]),
-        ("Load as intended", [_load(one) for one in loads(run)] or [NOT_RECORDED]),
+        ("Load as intended", [_load(one) for one in loads(run)] or [NOT_RECORDED if run.loaded else "none"]),
+        *([("Watched", _watched(run.watch))] if run.watch else []),
         ("Machines", [_machine(one) for one in about.machines] or [NOT_RECORDED]),
         ("Evidence", [_held(run)]),
         ("Plan", [f"fingerprint {about.plan or NOT_RECORDED}"]),
         ("Kedge", [f"run by {about.kit or NOT_RECORDED}, audited by {VERSION}"]),
     ]
+
+
+def _watched(watch: Watch) -> list[str]:
+    left_out = len(watch.not_watched) + watch.not_watched_more
+    parts = [_many(len(watch.topics), "topic"), _many(len(watch.groups), "group")]
+    parts += [_many(len(watch.balancers), "balancer")] if watch.balancers else []
+    lines = [f"{', '.join(parts)} of others, every {watch.interval_us / 1e6:g} s; nothing was sent"]
+    return lines + ([f"not watched: {left_out:,}, see below"] if left_out else [])
 
 
 def _held(run: Run) -> str:

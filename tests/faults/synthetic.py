@@ -28,6 +28,8 @@ _OUTPUT: Final = "kedge.made"
 _OUTPUT_US: Final = 5_000  # after its record
 #: How late a copy is.
 _COPIED_S: Final = 0.06
+#: How long others were watched before the load.
+_USUAL_S: Final = 100
 #: Where the copies of a mirror lie.
 _COPIES: Final = {"cluster": "agg", "topic": "leaf.kedge.kafka"}
 
@@ -74,6 +76,7 @@ def write_evidence(
     consumed: bool = True,
     per_record: int = 0,
     mirrored: bool = False,
+    watched: bool = False,
 ) -> None:
     """Write evidence of a run in which nothing went wrong.
 
@@ -88,6 +91,7 @@ def write_evidence(
         consumed: whether groups got the records; without them there is a ledger and a topic dump alone.
         per_record: outputs that an application makes of each record of the Kafka protocol; 0: there is none.
         mirrored: whether a mirror copies the records of the Kafka protocol to another cluster.
+        watched: whether a topic and a group of others and a balancer were watched meanwhile.
     """
     seconds = max(20.0, records / 55_000)
     rest = records // 11
@@ -118,6 +122,7 @@ def write_evidence(
         _ends(folder, spans["kafka"], seconds)
         source = {"cluster": "leaf", "topic": _TOPICS["kafka"]}
         mirrors = [{"flow": "copies", "source": source, "target": _COPIES}]
+    watch = _watched(folder, int(seconds)) if watched else None
     run = {
         "run_id": "made-up",
         "started_us": STARTED_US,
@@ -150,6 +155,7 @@ def write_evidence(
         "groups": {_GROUPS[via]: {"via": via, "topics": [_TOPICS[via]]} for via in spans if consumed},
         "clock_offsets": {"127.0.0.1": {"offset_us": 0, "error_us": 0}},
         "sampling_us": {"group_states": 100_000, "assignments_rest": 100_000},
+        "watch": watch,
         "files": files_of(folder),
     }
     (folder / "run.json").write_text(json.dumps(run, indent=2), encoding="utf-8")
@@ -244,6 +250,39 @@ def _ends(folder: Path, counts: Any, seconds: float) -> None:
             "end_offset": ends.ravel(),
         }
         write_table(folder, "end_offsets", {**place, **sampled}, f"ends-{place['cluster']}")
+
+
+def _watched(folder: Path, seconds: int) -> dict[str, Any]:
+    """Write samples of others, a second apart, also before the load; return what run.json says of them."""
+    at = np.arange(-_USUAL_S, seconds + 1)
+    sampled = {"at_us": STARTED_US + at * 1_000_000}
+    place, end = {"topic": "orders", "partition": 0}, (at + _USUAL_S) * 10
+    group = {"group": "billing"}
+    write_table(folder, "end_offsets", sampled | place | {"cluster": "leaf", "end_offset": end}, "watch-ends")
+    offsets = group | place | sampled | {"committed": np.maximum(end - 5, 0), "end_offset": end}
+    write_table(folder, "group_offsets", offsets, "watch-offsets")
+    states = group | sampled | {"state": "Stable", "members": 1, "assigned": 1}
+    write_table(folder, "group_states", states, "watch-states")
+    owned = group | place | {"consumer": "one", "event": "assigned", "at_us": [int(sampled["at_us"][0])]}
+    write_table(folder, "assignments", owned, "watch-owners")
+    counters = {
+        "client_errors": 0,
+        "server_errors": 0,
+        "connection_errors": 0,
+        "response_errors": 0,
+        "queued": 0,
+    }
+    server = {"host": "lb", "server": "rest/h1", "status": "UP"}
+    write_table(folder, "balancer", sampled | server | counters | {"requests": end}, "watch-lb")
+    return {
+        "interval_us": 1_000_000,
+        "started_us": STARTED_US - _USUAL_S * 1_000_000,
+        "usual_until_us": STARTED_US,
+        "ended_us": STARTED_US + seconds * 1_000_000,
+        "topics": [{"cluster": "leaf", "topic": "orders", "partitions": 1}],
+        "groups": {"billing": {"cluster": "leaf", "group": "billing", "topics": ["orders"]}},
+        "balancers": ["lb"],
+    }
 
 
 def _place(seq: Any, partitions: int) -> tuple[Any, Any]:

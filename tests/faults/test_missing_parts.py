@@ -19,8 +19,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark]
 TABLES = [
     "actions",
     "assignments",
+    "balancer",
     "deliveries",
     "end_offsets",
+    "group_offsets",
     "group_states",
     "ledger",
     "records",
@@ -31,13 +33,18 @@ TABLES = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("whole")
-    write_evidence(made, 1_100, mirrored=True, per_record=1)
+    write_evidence(made, 1_100, mirrored=True, per_record=1, watched=True)
     return made
 
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, folder: Path) -> Audit:
     return audit(spark, str(folder), Levels())
+
+
+def test_others_that_were_watched_beside_a_load_pass(whole: Audit) -> None:
+    (traffic,) = (result for result in whole.results if result.name == "traffic")
+    assert traffic.verdict == "pass", traffic.because
 
 
 def test_each_part_that_is_missing_is_noticed(spark: SparkSession, folder: Path, tmp_path: Path) -> None:

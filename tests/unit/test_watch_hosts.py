@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -115,7 +117,8 @@ def test_program_ends_once_nobody_reads_it() -> None:
 
 
 def test_line_becomes_a_row_for_each_process() -> None:
-    (row,), of_host = rows("rest1", UNITS, line(["kafka-rest@8083", 5, 6, 7, 8]))
+    found = rows("rest1", UNITS, line(["kafka-rest@8083", 5, 6, 7, 8]))
+    (row,), of_host = found["processes"], found["pressure"]
     assert row == {
         "host": "rest1",
         "service": "kafka_rest",
@@ -129,9 +132,51 @@ def test_line_becomes_a_row_for_each_process() -> None:
     waits = {"host": "rest1", "at_us": 9, **used, "memory_waited_us": None, "io_waited_us": 2}
     nothing = dict.fromkeys(("interface", "received_bytes", "sent_bytes", "link_bytes_per_s"))
     assert of_host == [waits | nothing]
-    assert rows("rest1", UNITS, line()) == ([], of_host)
+    assert rows("rest1", UNITS, line()) == {"processes": [], "pressure": of_host, "balancer": []}
     two = json.loads(line()) | {"links": [["eth0", 3, 4, None], ["eth1", 5, 6, 7]]}
-    assert [row["interface"] for row in rows("rest1", UNITS, json.dumps(two).encode())[1]] == ["eth0", "eth1"]
+    of_two = rows("rest1", UNITS, json.dumps(two).encode())["pressure"]
+    assert [row["interface"] for row in of_two] == ["eth0", "eth1"]
+
+
+def test_balancer_of_a_watch_is_sampled_by_its_socket(tmp_path: Path) -> None:
+    write_json(tmp_path / "plan.json", plan(kafka_rest=["8082", "8083"]))
+    write_json(tmp_path / "watch.json", {"balancers": ["lb1"]})
+    assert watched(tmp_path) == {"lb1": {}, "rest1": UNITS}
+    assert host_watcher.balancers(tmp_path) == {"lb1"}
+    access = to_access("lb1", {"ansible_host": "10.0.0.1"})
+    assert "socket=/run/rest-balancer/haproxy/admin.sock" in ssh_command(access, {}, True)[-1]
+    assert "admin.sock" not in ssh_command(access, {})[-1].rpartition("main(sys.argv")[2]
+
+
+def test_balancer_tells_of_each_server_and_of_what_it_answered_itself(tmp_path: Path) -> None:
+    counted = "hrsp_1xx,hrsp_2xx,hrsp_3xx,hrsp_4xx,hrsp_5xx,hrsp_other"
+    told = (
+        f"# pxname,svname,status,qcur,econ,eresp,{counted},\n"
+        "rest,FRONTEND,OPEN,,,,0,9,0,9,9,0,\n"
+        "rest,rest1:8082,UP 1/2,2,3,4,0,100,0,5,6,0,\n"
+        "rest,BACKEND,UP,0,3,4,0,100,0,5,8,0,\n"
+        "rest_consumers,rest1:8082,UP 1/2,0,0,0,0,50,0,1,0,0,\n"
+        "rest_consumers,BACKEND,UP,0,0,0,0,50,0,1,0,0,\n"
+    )
+    path = tmp_path / "admin.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def answer() -> None:
+            asked, _ = listening.accept()
+            with asked:
+                assert asked.recv(100) == b"show stat\n"
+                asked.sendall(told.encode())
+
+        threading.Thread(target=answer).start()
+        found = host_sampler.servers(str(path))
+    assert found == [["rest1:8082", "UP_1/2", 162, 6, 6, 3, 4, 2], ["haproxy", "UP", 2, 0, 2, 0, 0, 0]]
+    sampled = json.loads(line()) | {"servers": found}
+    (first, own) = rows("lb1", {}, json.dumps(sampled).encode())["balancer"]
+    assert first["server"] == "rest1:8082"
+    assert (first["requests"], first["server_errors"], first["queued"]) == (162, 6, 2)
+    assert (own["at_us"], own["server_errors"]) == (9, 2)
 
 
 def test_interfaces_of_the_host_alone_are_counted(tmp_path: Path) -> None:
@@ -222,13 +267,18 @@ def test_answer_that_is_no_sample_is_said(tmp_path: Path, capsys: pytest.Capture
     await_that(complained, "it complains")
     watcher.stop()
     assert said == "rest1: no samples of its processes: not a line of samples: 'Welcome'\n"
-    assert not list((tmp_path / "processes").iterdir())
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("phase", "over"), [("draining", False), ("done", True), ("failed", True)])
 def test_sampling_ends_with_the_load(tmp_path: Path, phase: str, over: bool) -> None:
     assert not ended(tmp_path)
     (tmp_path / "load.state").write_text(json.dumps({"phase": phase}))
+    assert ended(tmp_path) is over
+    (tmp_path / "load.json").touch()
+    (tmp_path / "watch.json").touch()
+    assert not ended(tmp_path)
+    (tmp_path / "watch.state").write_text(json.dumps({"phase": "done"}))
     assert ended(tmp_path) is over
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kedge.evidence.listing import ENDING, files_of
+from kedge.evidence.watch_options import OUTCOME
 from kedge.evidence.writing import rows_to_columns, write_json, write_table
 from verify.collect.clocks import ClockOffset, offset
 from verify.collect.gc import pauses
@@ -86,6 +87,8 @@ def collect(run_dir: Path, inventory: str) -> None:
     run["clock_offsets"] = {host: clock._asdict() for host, clock in clocks.items()}
     if run.get("files") is not None:
         run["files"] = files_of(run_dir / "evidence")
+    if (run_dir / OUTCOME).exists():
+        run["watch"] = _read(run_dir / OUTCOME)
     run["subject"] = subject(plan, load, machines, _this_machine())
     write_json(run_dir / "evidence" / "run.json", run)
     print(

@@ -1,17 +1,22 @@
-"""Runs on a host, given to its Python as text: one line a second about it and the processes of some units.
+"""Runs on a host, given to its Python as text: one line a second about it, its units and its balancer.
 
 Each line is a JSON object: ``units`` is a list of ``[unit, at_us, rss_bytes, cpu_us, fds]``, empty while no
 unit runs. ``host`` is ``[at_us, cpu_used_us, cpu_idle_us, cpu_stolen_us, memory_waited_us, io_waited_us]``
 and ``links`` a list of ``[interface, received_bytes, sent_bytes, link_bytes_per_s]``, as the evidence table
-pressure has them. The program ends soon after nobody reads it any more. Times are by the host's clock. It
-uses nothing but the standard library and what every systemd has.
+pressure has them. ``servers`` is a list of ``[server, status, requests, client_errors, server_errors,
+connection_errors, response_errors, queued]`` of the HAProxy whose runtime socket is given (``socket=PATH``),
+as the table balancer has them. The program ends soon after nobody reads it any more. Times are by the host's
+clock. It uses nothing but the standard library and what every systemd has.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -80,6 +85,46 @@ def links(net: str = "/sys/class/net") -> list[tuple[str, int, int, int | None]]
     return found
 
 
+#: Columns of HAProxy's statistics (management guide, 9.1), as the table balancer has them after the requests.
+_COUNTERS = ("hrsp_4xx", "hrsp_5xx", "econ", "eresp", "qcur")
+_ANSWERS = tuple(f"hrsp_{kind}" for kind in ("1xx", "2xx", "3xx", "4xx", "5xx", "other"))
+#: What the balancer answers by itself, such as the 503 of no server that is up.
+_ITSELF = "haproxy"
+_ANSWER_S = 2.0
+
+
+def servers(path: str) -> list[list[str | int]]:
+    """Return the counters of a balancer's servers and of itself; raises OSError, ValueError."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
+        asked.settimeout(_ANSWER_S)
+        asked.connect(path)
+        asked.sendall(b"show stat\n")
+        answer = b""
+        while piece := asked.recv(65536):
+            answer += piece
+    totals: dict[str, list[int]] = {}
+    status: dict[str, str] = {}
+    own = [0] * (1 + len(_COUNTERS))
+    for row in csv.DictReader(io.StringIO(answer.decode(errors="replace").lstrip("# "))):
+        name = row["svname"]
+        if name == "FRONTEND":
+            continue
+        counts = [sum(int(row.get(column) or 0) for column in _ANSWERS)]
+        counts += [int(row.get(column) or 0) for column in _COUNTERS]
+        if name == "BACKEND":
+            own = [sum(pair) for pair in zip(own, counts, strict=True)]
+        else:
+            # A server stands in each backend that knows it.
+            totals[name] = [
+                sum(pair) for pair in zip(totals.get(name, [0] * len(counts)), counts, strict=True)
+            ]
+            status.setdefault(name, row["status"].replace(" ", "_"))
+    for counts in totals.values():
+        own = [max(0, whole - part) for whole, part in zip(own, counts, strict=True)]
+    totals[_ITSELF], status[_ITSELF] = own, "UP"
+    return [[name, status[name], *counts] for name, counts in totals.items()]
+
+
 def _number(path: str) -> int:
     try:
         with open(path, encoding="utf-8") as file:
@@ -88,9 +133,11 @@ def _number(path: str) -> int:
         return 0
 
 
-def main(units: list[str], interval_s: float = 1.0) -> None:
+def main(words: list[str], interval_s: float = 1.0) -> None:
     """Print samples on absolute ticks until the reader is gone; a late one skips ticks, it shifts none."""
     tick = time.monotonic()
+    units = [word for word in words if not word.startswith("socket=")]
+    path = next((word.removeprefix("socket=") for word in words if word.startswith("socket=")), "")
     while True:
         samples = []
         for unit, pid in main_pids(units).items():
@@ -98,7 +145,12 @@ def main(units: list[str], interval_s: float = 1.0) -> None:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 samples.append(sample(unit, pid))
         host = [time.time_ns() // 1000, *processors_us(), *map(waited_us, ("memory", "io"))]
-        print(json.dumps({"units": samples, "host": host, "links": links()}), flush=True)
+        said = {"units": samples, "host": host, "links": links()}
+        if path:
+            # While a balancer starts, nobody answers.
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                said["servers"] = servers(path)
+        print(json.dumps(said), flush=True)
         tick += interval_s * (1 + int((time.monotonic() - tick) / interval_s))
         time.sleep(max(0.0, tick - time.monotonic()))
 

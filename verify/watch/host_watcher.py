@@ -1,10 +1,10 @@
 """`python -m verify.watch.host_watcher --run-dir runs/ID --inventory INV`: each planned process a second.
 
 One SSH connection a host brings a line a second (verify.watch.host_sampler), which becomes rows of the tables
-processes (memory, CPU time and open files of each instance's main process) and pressure (what the host waits
-for and carries). ``heap_bytes`` stays null: asking
-a JVM for it stops that JVM at a safepoint each time. A connection that ends is opened again, and what was
-missed is a gap. Ends with the load, or with the playbook (``KEDGE_PARENT_PID``).
+processes (memory, CPU time and open files of each instance's main process), pressure (what the host waits
+for and carries) and balancer (what HAProxy counts of each server, where there is one). ``heap_bytes`` stays
+null: asking a JVM for it stops that JVM at a safepoint each time. A connection that ends is opened again, and
+what was missed is a gap. Ends with the load or the watch, or with the playbook (``KEDGE_PARENT_PID``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from typing import Any, Final
 
 from kedge.evidence.border.host_output import ERROR_BYTES, SAMPLE_BYTES, sample
 from kedge.evidence.border.untrusted import UntrustedError, read_line, shown
-from kedge.evidence.tables import PRESSURE
+from kedge.evidence.load_state import parts_of
+from kedge.evidence.tables import BALANCER, PRESSURE
+from kedge.evidence.watch_options import WATCH
 from kedge.evidence.writing import EvidenceWriter, rows_to_columns
 from verify.collect.hosts import Access, CollectError, become_password, read_access, ssh
 from verify.process import Ending
@@ -31,6 +33,8 @@ from verify.process import Ending
 _PROGRAM: Final = Path(__file__).with_name("host_sampler.py")
 #: Services whose "instance" is no process, or whose main process leaves the work to others.
 _NO_UNIT: Final = frozenset({"host_tuning", "rest_balancer"})
+#: The runtime socket of a balancer that the kit deployed (roles/rest_balancer).
+_SOCKET: Final = "/run/rest-balancer/haproxy/admin.sock"
 _AGAIN_S: Final = 2.0
 _LOOK_S: Final = 0.5
 _END_S: Final = 5.0
@@ -55,24 +59,33 @@ def planned_units(plan: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, str
 
 
 def watched(run_dir: Path) -> dict[str, dict[str, tuple[str, str]]]:
-    """Return the units of each host that is sampled: hosts that make the load have none.
+    """Return the units of each host that is sampled: hosts that make the load and balancers have none.
 
     Raises:
-        OSError, ValueError: when the run's folder does not hold a plan and a load.
+        OSError, ValueError: when the run's folder does not hold a plan, and a load or a watch.
     """
-    plan, load = (
-        json.loads((run_dir / name).read_text(encoding="utf-8")) for name in ("plan.json", "load.json")
-    )
-    return {host: {} for host in load.get("generators", ())} | planned_units(plan)
+    plan = json.loads((run_dir / "plan.json").read_text(encoding="utf-8"))
+    beside = [run_dir / name for name in ("load.json", WATCH) if (run_dir / name).exists()]
+    told = [json.loads(path.read_text(encoding="utf-8")) for path in beside or [run_dir / "load.json"]]
+    hosts = [host for one in told for host in (*one.get("generators", ()), *one.get("balancers", ()))]
+    return {host: {} for host in hosts} | planned_units(plan)
 
 
-def ssh_command(access: Access, units: Units) -> list[str]:
+def balancers(run_dir: Path) -> frozenset[str]:
+    """Return the hosts whose balancers are sampled: those of a watch."""
+    path = run_dir / WATCH
+    found = json.loads(path.read_text(encoding="utf-8"))["balancers"] if path.exists() else ()
+    return frozenset(found)
+
+
+def ssh_command(access: Access, units: Units, balancer: bool = False) -> list[str]:
     """Return the command that brings a host's samples."""
-    return ssh(access, ["python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units])
+    beside = [f"socket={_SOCKET}"] if balancer else []
+    return ssh(access, ["python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units, *beside])
 
 
-def rows(host: str, units: Units, line: bytes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows that a line of a host's samples makes, of processes and of the host.
+def rows(host: str, units: Units, line: bytes) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows that a line of a host's samples makes, by table.
 
     Raises:
         UntrustedError: when it is not one.
@@ -85,7 +98,11 @@ def rows(host: str, units: Units, line: bytes) -> tuple[list[dict[str, Any]], li
         made.append({**who, "at_us": at_us, "rss_bytes": rss_bytes, "cpu_us": cpu_us, "fds": fds})
     columns = [name for name in PRESSURE.names if name != "host"]
     links: Sequence[Sequence[Any]] = said.links or [(None,) * (len(columns) - len(said.host))]
-    return made, [{"host": host, **dict(zip(columns, [*said.host, *link], strict=True))} for link in links]
+    of_host = [{"host": host, **dict(zip(columns, [*said.host, *link], strict=True))} for link in links]
+    at_us = said.host[0]
+    names = [name for name in BALANCER.names if name not in ("host", "at_us")]
+    servers = [{"host": host, "at_us": at_us, **dict(zip(names, one, strict=True))} for one in said.servers]
+    return {"processes": made, "pressure": of_host, "balancer": servers}
 
 
 class HostWatcher:
@@ -95,8 +112,8 @@ class HostWatcher:
         self, host: str, units: Units, command: list[str], evidence: Path, password: str | None = None
     ) -> None:
         self._host, self._units, self._command, self._password = host, units, command, password
-        self._writer = EvidenceWriter(evidence, "processes", f"watch-{host}")
-        self._pressure = EvidenceWriter(evidence, "pressure", f"watch-{host}")
+        self._evidence = evidence
+        self._writers: dict[str, EvidenceWriter] = {}
         self._stop = threading.Event()
         self._ssh: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -114,8 +131,8 @@ class HostWatcher:
             if self._ssh is not None:
                 self._ssh.terminate()
         self._thread.join(_END_S)
-        self._writer.close()
-        self._pressure.close()
+        for writer in self._writers.values():
+            writer.close()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -147,15 +164,19 @@ class HostWatcher:
                     if heard > _BURST + _MOST_PER_S * (time.monotonic() - began):
                         ssh.terminate()
                         return "it sends far more than a line a second"
-                    found, of_host = rows(self._host, self._units, line)
-                    if found:
-                        self._writer.append(rows_to_columns("processes", found))
-                    self._pressure.append(rows_to_columns("pressure", of_host))
+                    for table, found in rows(self._host, self._units, line).items():
+                        if found:
+                            self._append(table, found)
             except UntrustedError:
                 ssh.terminate()
                 return f"not a line of samples: {shown(line, 80)!r}"
             lines = ssh.stderr.read(ERROR_BYTES).decode(errors="replace").strip().splitlines()
         return shown(lines[-1]) if lines else f"ssh ended with {ssh.returncode}"
+
+    def _append(self, table: str, found: list[dict[str, Any]]) -> None:
+        if table not in self._writers:
+            self._writers[table] = EvidenceWriter(self._evidence, table, f"watch-{self._host}")
+        self._writers[table].append(rows_to_columns(table, found))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -167,7 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
     parent = os.environ.get("KEDGE_PARENT_PID")
     ending = Ending(int(parent) if parent else None)
     try:
-        units = watched(options.run_dir)
+        units, fronts = watched(options.run_dir), balancers(options.run_dir)
         hosts = read_access(options.inventory, sorted(units))
     except (CollectError, OSError, ValueError) as error:
         holds = "Nothing is sampled of the processes; the load runs on."
@@ -177,7 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
         HostWatcher(
             host.name,
             units[host.name],
-            ssh_command(host, units[host.name]),
+            ssh_command(host, units[host.name], host.name in fronts),
             options.run_dir / "evidence",
             become_password(host.name) if host.become else None,
         )
@@ -194,12 +215,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def ended(run_dir: Path) -> bool:
-    """Tell whether the run's load is over; one that has not begun is not."""
+    """Tell whether the run's load and watch are over; what has not begun is not."""
+    states = [run_dir / f"{part}.state" for part in parts_of(run_dir)]
     try:
-        state = json.loads((run_dir / "load.state").read_text(encoding="utf-8"))
+        told = [json.loads(state.read_text(encoding="utf-8")) for state in states]
     except FileNotFoundError:
         return False
-    return state["phase"] in ("done", "failed")
+    return all(state["phase"] in ("done", "failed") for state in told)
 
 
 if __name__ == "__main__":

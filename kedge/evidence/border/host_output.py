@@ -26,12 +26,17 @@ _CHUNK: Final = 65_536
 Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[!-~]+$")]
 
 
+#: A server of a balancer: its name and status, and counters as the evidence table balancer has them.
+Server = tuple[Word, Word, Count, Count, Count, Count, Count, Count]
+
+
 class HostSample(Untrusted):
-    """A line of verify.watch.host_sampler: processes, the host, and its network interfaces."""
+    """A line of verify.watch.host_sampler: processes, the host, its interfaces, its balancer's servers."""
 
     units: list[tuple[Word, Long, Count, Count, Int]]
     host: tuple[Count, Count, Count, Count, Count | None, Count | None]
     links: list[tuple[Word, Count, Count, Count | None]]
+    servers: Annotated[list[Server], Field(default_factory=list)]
 
 
 class StreamsMemory(Untrusted):

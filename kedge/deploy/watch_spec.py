@@ -1,0 +1,81 @@
+"""What a watch looks at (watch.json), made of ``verify.watch``, the plan and the load of the run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from kedge.evidence.load_options import KafkaLoad, RestLoad
+from kedge.evidence.watch_options import WatchOptions
+from kedge.plan.document import planned_instances, reached
+
+#: From a watch's end until it is on disk.
+_END_SECONDS: Final = 60
+_START_SECONDS: Final = 90
+
+
+def watch_spec(
+    verify: Mapping[str, Any], plan: Mapping[str, Any], run_id: str, *, alone: bool = True
+) -> dict[str, Any]:
+    """Return what a run watches (watch.json): topics and groups of what is planned, without kedge's own load.
+
+    Args:
+        verify: the inventory's; ``verify.watch`` names more, ``verify.client`` is a login for it.
+        plan: the plan's document.
+        run_id: the run.
+        alone: whether no load of kedge's own runs beside it.
+    """
+    own = [
+        {"group": model.model_fields["group"].default, **part}
+        for part, model in ((verify.get("kafka"), KafkaLoad), (verify.get("rest"), RestLoad))
+        if part
+    ]
+    clusters = {}
+    for name in plan["clusters"]:
+        cluster = reached(plan, name)
+        flows = [flow for flow in plan.get("flows", {}).values() if name in (flow["source"], flow["target"])]
+        apps = [app for app, about in plan.get("applications", {}).items() if about["cluster"] == name]
+        groups = {flow["group"]: "mirror_maker" for flow in flows if flow["group"] and flow["source"] == name}
+        loaded = verify.get("cluster") == name
+        if loaded:
+            cluster["client"] = {**cluster.get("client", {}), **verify.get("client", {})}
+        clusters[name] = {
+            **cluster,
+            "topics": sorted(plan.get("topics", {}).get(name, {})),
+            "groups": groups | dict.fromkeys(apps, "streams_app"),
+            "applications": apps,
+            "own_topics": [part["topic"] for part in own if loaded],
+            "own_groups": [part["group"] for part in own if loaded],
+        }
+    return {
+        "run_id": run_id,
+        "alone": alone,
+        "options": dict(verify.get("watch") or {}),
+        "clusters": clusters,
+        "members": _members(plan),
+        "balancers": [host for host in plan["hosts"] if planned_instances(plan, host, "rest_balancer")],
+    }
+
+
+def watch_seconds(verify: Mapping[str, Any], phase: Literal["running", "beyond", "done"]) -> float:
+    """Return within how many seconds a watch is running, or done; ``beyond`` is what is left of ``for_s``."""
+
+    def given(name: str) -> float:
+        return float((verify.get("watch") or {}).get(name, WatchOptions.model_fields[name].default))
+
+    match phase:
+        case "running":
+            return given("before_s") + _START_SECONDS
+        case "beyond":
+            return max(0.0, given("for_s") - given("before_s"))
+        case "done":
+            return given("after_s") + _END_SECONDS
+
+
+def _members(plan: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the addresses of the hosts of services whose processes are members of groups."""
+    found: dict[str, list[str]] = {}
+    for address_of in plan.get("deployed", {}).values():
+        for service in address_of["services"]:
+            found.setdefault(service, []).append(address_of["address"])
+    return found

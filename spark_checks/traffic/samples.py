@@ -1,0 +1,309 @@
+"""Samples of others' topics, groups and balancers as stretches of time, rates and lags: queries for Spark.
+
+A run of 500 partitions and an hour has 1.8 million samples. Each query shuffles the samples that it is about
+once, by partition or group, and only what it comes to is collected: rows by restart, topic and group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from spark_checks.rebalance.restarts import Restart
+
+#: A lag that follows a line this well grew, or fell, steadily: what it comes to later is no surprise.
+_STEADY: Final = 0.5
+#: Of two parts of a rate fewer samples than this tell nothing.
+FEWEST: Final = 10
+#: So many commits in the usual time tell how often a partition's reader commits.
+COMMITS: Final = 5
+#: What is at the end is told by samples of this last stretch.
+END_US: Final = 10_000_000
+#: False alarms that a run may have by chance.
+_BY_CHANCE: Final = 0.01
+PARTITION: Final = ("cluster", "topic", "partition")
+PLACE: Final = ("group", "topic", "partition")
+
+
+@dataclass(frozen=True)
+class Times:
+    """When what was watched; microseconds. ``usual_us``: until then nothing had been done."""
+
+    begin_us: int
+    usual_us: int
+    end_us: int
+    interval_us: int
+    restarts: Sequence[Restart]
+
+    def windows(self, frame: DataFrame) -> DataFrame:
+        """Return number, begin, until of each restart; of a watch without any number 0, all of its time."""
+        rows = [(one.number, one.begin_us, one.until_us) for one in self.restarts]
+        rows = rows or [(0, self.begin_us, self.end_us)]
+        made = frame.sparkSession.createDataFrame(rows, "number int, begin long, until long")
+        return F.broadcast(made)
+
+
+def stretches(
+    samples: DataFrame, keys: Sequence[str], value: Column, counts: Column, times: Times
+) -> DataFrame:
+    """Return for each value of a key until the next how long it was, from the first sample that counts.
+
+    Args:
+        samples: keys, at_us, and what ``value`` and ``counts`` are made of.
+        keys: whose samples are a sequence.
+        value: what changes, or does not; never null.
+        counts: whether a sample may begin a stretch.
+        times: of the watch.
+
+    Returns:
+        keys; moved_us, the first sample with this value; from_us, the first one that counts (null: none
+        does); to_us, the first sample of the next value, or the last one of all; spacing_us, the longest time
+        between samples around it; and of the key: usual_us, the longest stretch of the usual time, moves and
+        usual_samples in it, first_us, last_us.
+    """
+    by = Window.partitionBy(*keys).orderBy("at_us")
+    so_far = by.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    steps = (
+        samples.select(*keys, "at_us", value.alias("value"), counts.alias("counts"))
+        .withColumns({
+            "apart": F.col("at_us") - F.lag("at_us").over(by),
+            "new": F.coalesce(F.col("value") != F.lag("value").over(by), F.lit(True)).cast("int"),
+        })
+        .withColumn("number", F.sum("new").over(so_far))
+    )  # fmt: skip
+    same = steps.groupBy(*keys, "number").agg(
+        F.min("at_us").alias("moved_us"),
+        F.min(F.when(F.col("counts"), F.col("at_us"))).alias("from_us"),
+        F.max("at_us").alias("until_us"),
+        F.max("apart").alias("widest"),
+        F.min_by("apart", "at_us").alias("before"),
+        F.count_if(F.col("at_us") < times.usual_us).alias("samples"),
+    )
+    then = Window.partitionBy(*keys).orderBy("number")
+    ended = same.withColumns({
+        "to_us": F.coalesce(F.lead("moved_us").over(then), F.col("until_us")),
+        "spacing_us": F.coalesce(F.greatest("widest", F.lead("before").over(then)), F.lit(times.interval_us)),
+    })  # fmt: skip
+    every = Window.partitionBy(*keys)
+    return ended.withColumns({
+        "usual_us": usual("from_us", "to_us", times, every),
+        "moves": F.count_if(F.col("moved_us") < times.usual_us).over(every) - 1,
+        "usual_samples": F.sum("samples").over(every),
+        "first_us": F.min("moved_us").over(every),
+        "last_us": F.max("until_us").over(every),
+    })  # fmt: skip
+
+
+def usual(begin: str, end: str, times: Times, over: WindowSpec) -> Column:
+    """Return the longest of some stretches in the usual time, 0 without any."""
+    inside = F.least(F.col(end), F.lit(times.usual_us)) - F.col(begin)
+    return F.coalesce(F.max(F.when(F.col(begin) < times.usual_us, inside)).over(over), F.lit(0))
+
+
+def produced(ends: DataFrame, times: Times) -> DataFrame:
+    """Return the stretches in which a partition took no record."""
+    return stretches(ends, PARTITION, F.col("end_offset"), F.lit(True), times)
+
+
+def waited(offsets: DataFrame, times: Times) -> DataFrame:
+    """Return the stretches in which records waited and a group committed nothing in their partition.
+
+    A transaction's mark is an offset that nobody reads, so one more is no record that waits. Before the
+    first commit nothing is known.
+    """
+    waits = F.coalesce(F.col("end_offset") - F.col("committed") > 1, F.lit(False))
+    found = stretches(offsets, PLACE, F.coalesce("committed", F.lit(-1)), waits, times)
+    # How often a reader commits is seen where it does; where little came, its group's others tell.
+    group = Window.partitionBy("group")
+    usual_us = F.when(F.col("moves") >= COMMITS, F.col("usual_us")).otherwise(F.max("usual_us").over(group))
+    return found.withColumns({"usual_us": usual_us, "moves": F.max("moves").over(group)})
+
+
+def unstable(states: DataFrame, times: Times) -> DataFrame:
+    """Return the stretches in which a group was not Stable."""
+    stable = F.lower("state") == "stable"
+    return stretches(states, ["group"], stable, ~stable, times)
+
+
+def ownerless(assignments: DataFrame, times: Times) -> DataFrame:
+    """Return the stretches from a partition's revocation until any member has it: PLACE, from_us, to_us.
+
+    ``open``: nobody had it again; ``partitions``: how many the group had; usual_us as of stretches.
+    from_us is null in the rows of other changes.
+    """
+    rows = assignments.withColumn("assigned", F.col("event") == "assigned")
+    by = Window.partitionBy(*PLACE).orderBy("at_us", "assigned")
+    later = by.rowsBetween(1, Window.unboundedFollowing)
+    taken_over = F.lag("assigned").over(by) & (F.lag("consumer").over(by) != F.col("consumer"))
+    rows = rows.withColumns({
+        "back_us": F.min(F.when(F.col("assigned"), F.col("at_us"))).over(later),
+        "taken_over": F.coalesce(taken_over, F.lit(False)),
+        "partitions": F.size(F.collect_set(F.struct("topic", "partition")).over(Window.partitionBy("group"))),
+    })  # fmt: skip
+    lost = ~F.col("assigned") & ~F.col("taken_over")
+    begin = F.when(lost, F.col("at_us")).alias("from_us")
+    gone = rows.select(*PLACE, begin, "back_us", "partitions").withColumns({
+        "to_us": F.coalesce("back_us", F.lit(times.end_us)),
+        "open": F.col("back_us").isNull(),
+    })  # fmt: skip
+    return gone.withColumn("usual_us", usual("from_us", "to_us", times, Window.partitionBy("group")))
+
+
+def unlikely(level_us: int, times: Times, watched: int) -> Column:
+    """Return whether a partition that is quiet for longer than its level is so by more than chance.
+
+    By the share of its samples in which nothing had come. All partitions and samples of the restarts are so
+    many chances: with a record a second and a level of 5 s some partition of a hundred is quiet for so long.
+    """
+    quiet = (F.col("usual_samples") - F.col("moves") + 1) / (F.col("usual_samples") + 1)
+    lasting = sum(one.until_us - one.begin_us for one in times.restarts) / times.interval_us
+    chances = F.lit(float(max(1.0, lasting) * watched))
+    return F.pow(quiet, F.lit(level_us // times.interval_us + 1)) * chances <= _BY_CHANCE
+
+
+def worst(found: DataFrame, who: Sequence[str], error: Column, known: Column, times: Times) -> DataFrame:
+    """Return the longest stretch of each restart and who, of those whose partition can be judged (known).
+
+    Returns:
+        number, who; worst (value_us, error_us, partition), low_us and high_us, the most that it was at least
+        and at most; unjudged, partitions that cannot be judged, and unjudged_us, their longest usual stretch.
+    """
+    inside = (F.col("from_us") < F.col("until")) & (F.col("to_us") > F.col("begin"))
+    touched = found.drop("until_us", "number").join(times.windows(found), inside, "inner").withColumns({
+        "value_us": F.col("to_us") - F.col("from_us"),
+        "error_us": error,
+        "place": F.concat_ws("-", "topic", "partition"),
+    })  # fmt: skip
+    value, off = F.col("value_us"), F.col("error_us")
+    return touched.groupBy("number", *who).agg(
+        F.max(F.when(known, F.struct("value_us", "error_us", "place"))).alias("worst"),
+        F.max(F.when(known, value - off)).alias("low_us"),
+        F.max(F.when(known, value + off)).alias("high_us"),
+        F.count_distinct(F.when(~known, F.col("place"))).alias("unjudged"),
+        F.max(F.when(~known, F.col("usual_us"))).alias("unjudged_us"),
+    )
+
+
+def summed(found: DataFrame, times: Times) -> DataFrame:
+    """Return by restart and group how long its stretches lay within it: number, group, value_us, error_us."""
+    inside = (F.col("from_us") < F.col("until")) & (F.col("to_us") > F.col("begin"))
+    touched = found.drop("until_us", "number").join(times.windows(found), inside, "inner")
+    part = F.least("to_us", "until") - F.greatest("from_us", "begin")
+    return touched.groupBy("number", "group").agg(
+        F.sum(part).alias("value_us"), F.sum("spacing_us").alias("error_us")
+    )
+
+
+def watched(found: DataFrame, who: Sequence[str], times: Times) -> DataFrame:
+    """Return of whoever was sampled: widest_us, the longest time without a sample; usual_us; moves."""
+    edges = F.greatest(
+        F.max("spacing_us"), F.min("first_us") - times.begin_us, times.end_us - F.min("last_us")
+    )
+    return found.groupBy(*who).agg(
+        edges.alias("widest_us"), F.max("usual_us").alias("usual_us"), F.max("moves").alias("moves")
+    )
+
+
+def lags(offsets: DataFrame, times: Times) -> DataFrame:
+    """Return group, at_us, lag; baseline, the highest usual lag, and allowed, what is no more than usual.
+
+    That is the baseline and the usual spread, or a record a partition if that is more. Where the lag grew
+    steadily in the usual time, it may go on to.
+    """
+    behind = F.greatest(F.col("end_offset") - F.col("committed"), F.lit(0))
+    by_sample = offsets.where("committed IS NOT NULL AND end_offset IS NOT NULL").groupBy("group", "at_us")
+    rows = by_sample.agg(F.sum(behind).alias("lag"), F.count(F.lit(1)).alias("partitions"))
+    second = (F.col("at_us") - times.usual_us) / 1e6
+    before = rows.where(F.col("at_us") < times.usual_us).groupBy("group").agg(
+        F.max("lag").alias("baseline"),
+        F.greatest(F.max("lag") - F.min("lag"), F.max("partitions")).alias("spread"),
+        F.regr_slope(F.col("lag"), second).alias("slope"),
+        F.regr_r2(F.col("lag"), second).alias("fit"),
+    )  # fmt: skip
+    grows = F.when(F.col("fit") > _STEADY, F.greatest("slope", F.lit(0.0))).otherwise(F.lit(0.0))
+    allowed = F.col("baseline") + F.col("spread") + grows * F.greatest(second, F.lit(0.0))
+    return rows.join(F.broadcast(before), "group", "left").withColumn("allowed", allowed)
+
+
+def recovered(lag: DataFrame, times: Times) -> DataFrame:
+    """Return number, group, baseline, peak, above_us (when lag was last above the usual one), last_us."""
+    inside = F.col("at_us").between(F.col("begin"), F.col("until"))
+    above = F.when(F.col("lag") > F.col("allowed"), F.col("at_us"))
+    return (
+        lag.join(times.windows(lag), inside, "inner")
+        .groupBy("number", "group")
+        .agg(
+            F.first("baseline").alias("baseline"),
+            F.max("lag").alias("peak"),
+            F.max(above).alias("above_us"),
+            F.max("at_us").alias("last_us"),
+        )
+    )
+
+
+def ending(states: DataFrame, times: Times) -> DataFrame:
+    """Return how groups were at the end: group, state, members, stable_us (when last), usually (share)."""
+    stable, before = F.lower("state") == "stable", F.col("at_us") < times.usual_us
+    return states.groupBy("group").agg(
+        F.max_by("state", "at_us").alias("state"),
+        F.max_by("members", "at_us").alias("members"),
+        F.max(F.when(stable, F.col("at_us"))).alias("stable_us"),
+        F.avg(F.when(before, stable.cast("int"))).alias("usually"),
+        F.max(F.when(before, F.col("members"))).alias("usual_members"),
+    )
+
+
+def rates(ends: DataFrame, times: Times, width_us: int) -> DataFrame:
+    """Return the records that came to topics: cluster, topic, bin (of that width), records."""
+    by = Window.partitionBy(*PARTITION).orderBy("at_us")
+    grew = F.col("end_offset") - F.lag("end_offset").over(by)
+    # A topic that was made anew counts from 0.
+    steps = ends.select(
+        *PARTITION, "at_us", F.when(grew < 0, F.col("end_offset")).otherwise(grew).alias("new")
+    )
+    number = F.floor((F.col("at_us") - times.begin_us) / width_us).alias("bin")
+    return (
+        steps.where("new IS NOT NULL").groupBy("cluster", "topic", number).agg(F.sum("new").alias("records"))
+    )
+
+
+def before_and_after(rate: DataFrame, times: Times, width_us: int, after_us: int) -> DataFrame:
+    """Return by topic records a bin before and after, error (three sigma), bins_before, bins_after."""
+    at = F.col("bin") * width_us + times.begin_us
+    early, late = at + width_us <= times.usual_us, at >= after_us
+    records = F.col("records")
+    found = rate.groupBy("cluster", "topic").agg(
+        F.avg(F.when(early, records)).alias("before"),
+        F.avg(F.when(late, records)).alias("after"),
+        F.stddev(F.when(early, records)).alias("spread"),
+        F.count_if(early).alias("bins_before"),
+        F.count_if(late).alias("bins_after"),
+    )
+    error = 3 * F.col("spread") * F.sqrt(1 / F.col("bins_before") + 1 / F.col("bins_after"))
+    return found.withColumn("error", error)
+
+
+def errors(balancer: DataFrame, times: Times, width_us: int) -> DataFrame:
+    """Return by host, bin, and whether it is usual time, what was counted: requests, client_errors, errors.
+
+    A counter that went down began anew: all that it has is new.
+    """
+    by = Window.partitionBy("host", "server").orderBy("at_us")
+
+    def new(name: str) -> Column:
+        before = F.lag(name).over(by)
+        return F.when(F.col(name) < before, F.col(name)).otherwise(F.col(name) - before)
+
+    failed = ("server_errors", "connection_errors", "response_errors")
+    counters = ("requests", "client_errors", *failed)
+    steps = balancer.select("host", "at_us", *(new(name).alias(name) for name in counters)).na.drop()
+    steps = steps.withColumn("errors", F.col(failed[0]) + F.col(failed[1]) + F.col(failed[2]))
+    number = F.floor((F.col("at_us") - times.begin_us) / width_us).alias("bin")
+    before = (F.col("at_us") <= times.usual_us).alias("usual")
+    return steps.groupBy("host", number, before).agg(
+        *(F.sum(name).alias(name) for name in ("requests", "client_errors", "errors"))
+    )

@@ -1,0 +1,392 @@
+"""`python -m verify.watch.traffic RUN_DIR PARENT`: samples topics and groups of others until told to end.
+
+Started by verify.watch alone, and again when it ended by itself: librdkafka aborts its process when a
+connection breaks while groups are described (its issue 4605). It describes and asks for offsets; it joins no
+group, commits nothing and writes nothing to any cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, OffsetSpec
+
+from kedge.evidence.border.untrusted import shown
+from kedge.evidence.watch_options import WatchedCluster, WatchError, WatchSpec, read_watch
+from kedge.evidence.writing import EvidenceWriter, rows_to_columns, write_json
+from verify.process import Ending, SteadyClock, die_with_parent, leave
+from verify.watch.choice import MOST_NAMED, Choice, Described, Left, choose
+from verify.watch.groups import to_sample
+from verify.watch.ownership import GroupSample, Owners, changes, owners_after
+from verify.watch.timer import ANSWER_S, SampleTimer
+
+#: Files of the run's folder: what is watched, and how it stands.
+CHOSEN: Final = "watch-chosen.json"
+STANDS: Final = "watch-stands.json"
+_CLIENT: Final = "kedge-watch"
+#: No more than this is lost when librdkafka aborts.
+_ROTATE_S: Final = 1.0
+#: Groups that are described with one request, and how long all of it may take before the watch begins.
+_AT_ONCE: Final = 100
+_CHOICE_S: Final = 45.0
+_LOOK_S: Final = 0.2
+#: Leaders that moved are looked up after a failure, and topics that grew after so long.
+_LOOK_UP_S: Final = 30.0
+_UNCOMMITTED: Final = -1001
+
+_NO_LEADER: Final = -1
+_IN_TIME: Final = {"request_timeout": ANSWER_S}
+#: What is asked, in the order in which answers are taken.
+_ORDER: Final = ("ends", "state", "commits")
+
+Place = tuple[str, int]
+#: What was asked, and of whom: a broker or a group.
+_Key = tuple[str, str]
+
+
+def main(run_dir: Path, parent: int) -> int:
+    """Choose what is watched unless that was chosen before, then sample; 0 when it ended in order."""
+    ending = Ending()
+    die_with_parent(parent)
+    try:
+        spec = read_watch(run_dir)
+    except WatchError as error:
+        print(error, file=sys.stderr, flush=True)
+        return 2
+    admins = {name: _admin(cluster) for name, cluster in spec.clusters.items()}
+    path = run_dir / CHOSEN
+    if not path.exists():
+        write_json(path, _chosen(spec, admins))
+    chosen = json.loads(path.read_text(encoding="utf-8"))
+    before = _read(run_dir / STANDS)
+    watchers = [
+        ClusterWatcher(name, admin, chosen, spec.options.interval_s, run_dir / "evidence", before)
+        for name, admin in admins.items()
+    ]
+    for watcher in watchers:
+        watcher.start()
+    while not ending and not any(watcher.failure for watcher in watchers):
+        write_json(run_dir / STANDS, {k: v for watcher in watchers for k, v in watcher.stands().items()})
+        time.sleep(_LOOK_S)
+    for watcher in watchers:
+        watcher.stop()
+    return 0
+
+
+class ClusterWatcher:
+    """Samples one cluster's watched topics and groups every ``interval_s`` until stopped.
+
+    Each tick asks each broker for the ends of the partitions that it leads, and for each group what it has
+    committed and how it is. A broker that answers late delays no other's answer: nothing more is asked of it
+    until it has answered. What was not answered leaves no row; ``at_us`` is the moment of an answer.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        admin: AdminClient,
+        chosen: Mapping[str, Any],
+        interval_s: float,
+        evidence: Path,
+        before: Mapping[str, Any],
+    ) -> None:
+        self._cluster, self._admin = cluster, admin
+        self._topics = {t["topic"]: t["partitions"] for t in chosen["topics"] if t["cluster"] == cluster}
+        #: The group's own name by its label, which the tables have.
+        self._groups = {
+            label: about["group"] for label, about in chosen["groups"].items() if about["cluster"] == cluster
+        }
+        self._writers = {
+            table: EvidenceWriter(evidence, table, f"{_CLIENT}-{cluster}", _ROTATE_S)
+            for table in ("end_offsets", "group_offsets", "group_states", "assignments")
+        }
+        self._led: dict[int, dict[TopicPartition, OffsetSpec]] = {}
+        self._asked: dict[_Key, Any] = {}
+        self._answered: SimpleQueue[tuple[_Key, int]] = SimpleQueue()
+        self._ends: dict[Place, int] = {}
+        self._owners: dict[str, Owners] = {}
+        self._assignors: dict[str, str] = {}
+        #: By label: state and lag as they were last told; None before.
+        self._stands: dict[str, dict[str, Any]] = {
+            label: dict(before.get(label, {"state": None, "lag": None})) for label in self._groups
+        }
+        self._look_up = 0.0
+        self._clock = SteadyClock()
+        self._timer = SampleTimer(f"watch-{cluster}", interval_s, self._sample)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the sampling before its time."""
+        return self._timer.failure
+
+    def start(self) -> None:
+        """Begin sampling."""
+        self._timer.start()
+
+    def stop(self) -> None:
+        """End sampling and put all on disk; raises what ended the thread before its time."""
+        self._timer.stop(2 * ANSWER_S)
+        self._take()
+        for writer in self._writers.values():
+            writer.close()
+        if self.failure:
+            raise self.failure
+
+    def stands(self) -> dict[str, dict[str, Any]]:
+        """Return state and lag of each group at its last sample."""
+        return dict(self._stands)
+
+    def _sample(self) -> None:
+        self._take()
+        if time.monotonic() >= self._look_up:
+            self._refresh()
+        for leader, wanted in self._led.items():
+            self._ask(("ends", str(leader)), partial(self._admin.list_offsets, wanted, **_IN_TIME))
+        for label, group in self._groups.items():
+            commits, about = self._admin.list_consumer_group_offsets, self._admin.describe_consumer_groups
+            self._ask(("commits", label), partial(commits, [ConsumerGroupTopicPartitions(group)], **_IN_TIME))
+            self._ask(("state", label), partial(about, [group], **_IN_TIME))
+        for writer in self._writers.values():
+            writer.tick()
+
+    def _ask(self, key: _Key, ask: Callable[[], Mapping[Any, Future[Any]]]) -> None:
+        """Ask unless the answer to the last time is due still."""
+        if key not in self._asked:
+            answers = self._asked[key] = ask()
+            next(iter(answers.values())).add_done_callback(
+                lambda _: self._answered.put((key, self._clock.now_us()))
+            )
+
+    def _take(self) -> None:
+        """Write down what was answered since the last time, ends first: commits stand beside them."""
+        told = [self._answered.get() for _ in range(self._answered.qsize())]
+        for (kind, name), at_us in sorted(told, key=lambda one: _ORDER.index(one[0][0])):
+            answers = self._asked.pop((kind, name))
+            try:
+                found = {asked: answer.result(ANSWER_S) for asked, answer in answers.items()}
+            except (KafkaException, TimeoutError) as error:
+                why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+                what = f"broker {name}" if kind == "ends" else f"group {shown(name)}"
+                self._timer.complain(f"cluster {self._cluster}: no sample of {what}: {why}")
+                self._look_up = 0.0
+                continue
+            match kind:
+                case "ends":
+                    self._note_ends(found, at_us)
+                case "state":
+                    self._note_state(name, to_sample(next(iter(found.values()))), at_us)
+                case _:
+                    self._note_commits(name, next(iter(found.values())), at_us)
+
+    def _refresh(self) -> None:
+        """Look up leaders, which librdkafka's own requests go on asking when others have taken over."""
+        self._look_up = time.monotonic() + _LOOK_UP_S
+        try:
+            found = self._admin.list_topics(timeout=ANSWER_S).topics
+        except KafkaException as error:
+            self._timer.complain(f"cluster {self._cluster}: no sample: {error.args[0].str()}")
+            self._look_up = 0.0
+            return
+        self._led = {}
+        for topic in self._topics:
+            # Of one that was deleted meanwhile, the last sample is where its evidence ends.
+            for number, partition in (found[topic].partitions if topic in found else {}).items():
+                led = self._led.setdefault(partition.leader, {})
+                led[TopicPartition(topic, number)] = OffsetSpec.latest()
+        self._led.pop(_NO_LEADER, None)
+
+    def _note_ends(self, found: Mapping[TopicPartition, Any], at_us: int) -> None:
+        ends = {(place.topic, place.partition): answer.offset for place, answer in found.items()}
+        self._ends |= ends
+        self._writers["end_offsets"].append(
+            {
+                "cluster": self._cluster,
+                "topic": [topic for topic, _ in ends],
+                "partition": [number for _, number in ends],
+                "at_us": at_us,
+                "end_offset": list(ends.values()),
+                "record_bytes": None,
+            }
+        )
+
+    def _note_commits(self, label: str, found: Any, at_us: int) -> None:
+        commits = dict.fromkeys(self._owners.get(label, {}), _UNCOMMITTED)
+        commits |= {(tp.topic, tp.partition): tp.offset for tp in found.topic_partitions if tp.error is None}
+        rows: list[dict[str, Any]] = [
+            {
+                "group": label,
+                "topic": topic,
+                "partition": number,
+                "at_us": at_us,
+                "committed": offset if offset >= 0 else None,
+                "end_offset": self._ends.get((topic, number)),
+            }
+            for (topic, number), offset in sorted(commits.items())
+            if topic in self._topics
+        ]
+        if rows:
+            self._writers["group_offsets"].append(rows_to_columns("group_offsets", rows))
+        behind = [
+            max(0, row["end_offset"] - row["committed"])
+            for row in rows
+            if row["end_offset"] is not None and row["committed"] is not None
+        ]
+        self._stands[label] = {**self._stands[label], "lag": sum(behind)}
+
+    def _note_state(self, label: str, sample: GroupSample, at_us: int) -> None:
+        self._stands[label] = {**self._stands[label], "state": sample.state}
+        self._writers["group_states"].append(
+            {
+                "group": label,
+                "at_us": [at_us],
+                "state": sample.state,
+                "members": len(sample.members),
+                "assigned": sum(len(owned) for owned in sample.members.values()),
+            }
+        )
+        before = self._owners.get(label, {})
+        owners = owners_after(before, self._assignors.get(label, ""), sample)
+        if found := changes(before, owners):
+            consumer, topic, partition, event = zip(*found, strict=True)
+            self._writers["assignments"].append(
+                {
+                    "group": label,
+                    "consumer": list(consumer),
+                    "topic": list(topic),
+                    "partition": list(partition),
+                    "event": list(event),
+                    "at_us": at_us,
+                }
+            )
+        self._owners[label] = owners
+        self._assignors[label] = sample.assignor or self._assignors.get(label, "")
+
+
+def _admin(cluster: WatchedCluster) -> AdminClient:
+    own = {"client.id": _CLIENT, "log_level": 0, "bootstrap.servers": cluster.bootstrap_servers}
+    return AdminClient({**own, **cluster.client})
+
+
+def _chosen(spec: WatchSpec, admins: Mapping[str, AdminClient]) -> dict[str, Any]:
+    """Return what is watched, as run.json has it: topics, groups by label, and what is not."""
+    members = {
+        service: [at for host in hosts for at in _addresses(host)] for service, hosts in spec.members.items()
+    }
+    choices: dict[str, Choice] = {}
+    left: list[dict[str, str]] = []
+    for name, cluster in spec.clusters.items():
+        try:
+            choices[name] = choice_of(spec, cluster, admins[name], members)
+        except (KafkaException, TimeoutError) as error:
+            why = error.args[0].str() if isinstance(error, KafkaException) else "it does not answer"
+            left.append({"cluster": name, "kind": "cluster", "name": name, "why": why})
+    twice = [group for choice in choices.values() for group in choice.groups]
+    groups = {
+        (group if twice.count(group) == 1 else f"{name}/{group}"): {
+            "cluster": name,
+            "group": group,
+            "topics": topics,
+            "protocol": protocol,
+            "services": services,
+        }
+        for name, choice in choices.items()
+        for group, (topics, protocol, services) in choice.groups.items()
+    }
+    for name, choice in choices.items():
+        left += [{"cluster": name, **one._asdict()} for one in choice.left]
+    for option, known in (("topics", _every(choices, "topics")), ("groups", _every(choices, "groups"))):
+        left += [
+            {"cluster": "", "kind": option.removesuffix("s"), "name": missing, "why": "no cluster has it"}
+            for missing in getattr(spec.options, option)
+            if missing not in known and not any(one["name"] == missing for one in left)
+        ]
+    return {
+        "topics": [
+            {"cluster": name, "topic": topic, "partitions": count}
+            for name, choice in choices.items()
+            for topic, count in choice.topics.items()
+        ],
+        "groups": groups,
+        "not_watched": [{**one, "name": shown(one["name"])} for one in left[:MOST_NAMED]],
+        "not_watched_more": max(0, len(left) - MOST_NAMED),
+    }
+
+
+def _every(choices: Mapping[str, Choice], what: str) -> set[str]:
+    return {name for choice in choices.values() for name in getattr(choice, what)}
+
+
+def choice_of(
+    spec: WatchSpec, cluster: WatchedCluster, admin: AdminClient, members: Mapping[str, Iterable[str]]
+) -> Choice:
+    """Return what is watched of a cluster; raises KafkaException or TimeoutError where it is silent."""
+    deadline = time.monotonic() + _CHOICE_S
+    topics = {
+        name: len(found.partitions)
+        for name, found in admin.list_topics(timeout=ANSWER_S).topics.items()
+        if found.error is None and found.partitions
+    }
+    listing = admin.list_consumer_groups(request_timeout=ANSWER_S).result(2 * ANSWER_S)
+    # Those that are named go first: of thousands not all may be described in time.
+    first = [*spec.options.groups, *cluster.groups]
+    names = sorted((one.group_id for one in listing.valid), key=lambda name: (name not in first, name))
+    groups: dict[str, Described] = {}
+    refused: dict[str, str] = {}
+    for begin in range(0, len(names), _AT_ONCE):
+        some = names[begin : begin + _AT_ONCE]
+        if time.monotonic() > deadline:
+            refused |= dict.fromkeys(
+                some, f"the cluster has {len(names)} groups, and describing them took too long"
+            )
+            continue
+        for name, answer in admin.describe_consumer_groups(some, request_timeout=ANSWER_S).items():
+            try:
+                found = answer.result(2 * ANSWER_S)
+            except KafkaException as error:
+                refused[name] = f"it cannot be described: {error.args[0].str()}"
+                continue
+            if found.state.name == "DEAD":
+                refused[name] = "it is no consumer group, such as a share group"
+            else:
+                groups[name] = _described(found)
+    choice = choose(cluster, spec.options, members, topics, groups, refused)
+    if listing.errors:
+        choice.left.append(Left("cluster", cluster.bootstrap_servers, "a broker did not list its groups"))
+    return choice
+
+
+def _described(found: ConsumerGroupDescription) -> Described:
+    return Described(
+        "consumer" if found.type.name == "CONSUMER" else "classic",
+        frozenset(member.host.removeprefix("/") for member in found.members),
+        frozenset(tp.topic for member in found.members for tp in member.assignment.topic_partitions),
+    )
+
+
+def _addresses(host: str) -> list[str]:
+    """Return a host and the addresses that brokers may see it with."""
+    try:
+        return [host, *{str(found[4][0]) for found in socket.getaddrinfo(host, None)}]
+    except OSError:
+        return [host]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+if __name__ == "__main__":
+    leave(main(Path(sys.argv[1]), int(sys.argv[2])))
