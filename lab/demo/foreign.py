@@ -59,7 +59,7 @@ def main(inventory: str) -> int:
     if played:
         return 2
     shutil.copy(WATCHED / "actions.jsonl", SEEN / "actions.jsonl")
-    words = ("--run-dir", str(SEEN), "--inventory", inventory)
+    words = ("--run-dir", str(SEEN), "--inventory", str(WATCHED / "inventory.yml"))
     subprocess.run([sys.executable, "-m", "verify.audit", *words], cwd=PROJECT, check=False)
     return compared(_check(SEEN, "rebalance"), _check(WATCHED, "traffic"))
 
