@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from lab.services.brokers import Broker, free_ports
-from lab.services.rest_proxies import running_proxy
+from lab.services.rest_proxies import RunningProxy, running_proxy
 from tests.contract.answers import ANSWERS
 from tests.contract.conftest import Target
 from tests.contract.exchanges import played, recorded, speaks_http2
@@ -46,6 +48,16 @@ def test_each_request_is_answered_as_by_kafka_rest(kafka_rest: Target, group: st
 
 def test_http2_is_spoken_beside_http1(kafka_rest: Target) -> None:
     assert speaks_http2(kafka_rest.url)
+
+
+def test_compression_http2_and_longer_headers_are_settings(
+    own_proxy: Callable[[dict[str, str]], AbstractContextManager[RunningProxy]],
+) -> None:
+    settings = {"compression.enable": "false", "http2.enabled": "false", "max.request.header.size": "32768"}
+    with own_proxy(settings) as proxy:
+        assert not speaks_http2(proxy.url)
+        answer = httpx.get(proxy.url, headers={"X-Long": "x" * 9 * 1024})
+        assert (answer.status_code, answer.headers.get("Content-Encoding")) == (200, None)
 
 
 @pytest.mark.parametrize("sent", ["nothing", "half a request", "a whole request"])
