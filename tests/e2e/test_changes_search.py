@@ -180,7 +180,7 @@ def none_lost(subject: Subject, tmp_path: Path) -> None:
         await_that(
             lambda: "Wait until every record" in output.read_text() or load.poll() is not None,
             "the load is warm",
-            limit_s=300,
+            limit_s=600,
         )
         while load.poll() is None and not ended(tmp_path / "runs"):
             after = subject.drawn(chance)

@@ -216,34 +216,3 @@ def test_check_mode_works_on_bare_hosts_and_leaves_them_bare() -> None:
             assert recap(done.stdout)["rest1"]["changed"] > 0
     finally:
         local_fleet("down", inventory)
-
-
-@pytest.mark.parametrize(
-    ("before", "said"),
-    [
-        # As on a host without a way to its mirrors.
-        (
-            "rm -rf /var/lib/apt/lists/*; "
-            'echo \'Acquire::http::Proxy "http://127.0.0.1:1"; Acquire::Retries "0";\' > /etc/apt/apt.conf.d/99none',
-            "apt",
-        ),
-        ("true", "No package matching 'kedge-no-such-package' is available"),
-    ],
-    ids=["no network", "no such package"],
-)
-def test_a_host_that_cannot_have_a_package_stops_the_deploy_with_its_name(before: str, said: str) -> None:
-    inventory = "molecule/kafka_rest/inventory"
-    wanted = {"java_version": "99", "java_packages": {"Debian": ["kedge-no-such-package"]}}
-    local_fleet("up", inventory)
-    try:
-        on_node("kedge-molecule-kafka-rest", "rest1", before)
-        done = play("deploy.yml", "-e", json.dumps(wanted), inventory=inventory)
-        told = " ".join((done.stdout + done.stderr).split())
-        print(told[-3000:])
-        assert done.returncode != 0
-        assert said in told
-        assert not on_node(
-            "kedge-molecule-kafka-rest", "rest1", "ls /etc/kafka-rest 2>/dev/null", check=False
-        )
-    finally:
-        local_fleet("down", inventory)

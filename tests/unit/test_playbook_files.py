@@ -99,7 +99,8 @@ def test_packages_are_installed_in_one_place_which_reads_empty_or_old_lists_anew
     }
     assert installing == {"packages"}
     (block,) = yaml.safe_load((ROOT / "roles/packages/tasks/main.yml").read_text())
-    assert [task.get("ansible.builtin.apt") for task in block["rescue"]] == [
+    (again,) = block["rescue"]
+    assert [task.get("ansible.builtin.apt") for task in again["block"]] == [
         None,
         {"update_cache": True},
         None,
