@@ -90,6 +90,13 @@ class Speaker(JsonHandler, BaseHTTPRequestHandler):
         self.asked()
         if self.refuses():
             return None
+        if self.path.startswith("/consumers/") and self.server.speech.distribution == "strimzi":
+            # As HttpSinkBridgeEndpoint has it, which heeds neither header alone.
+            asked = [str(self.headers.get(f"X-Forwarded-{name}", "")) for name in ("Proto", "Host")]
+            scheme, host = asked if all(asked) else ("http", str(self.headers["Host"]))
+            return self.answer(
+                200, {"instance_id": "i", "base_uri": f"{scheme}://{host}{self.path}/instances/i"}
+            )
         if not self.path.startswith("/topics/"):
             return self.answer(404, {"error_code": 404, "message": "HTTP 404 Not Found"})
         self.server.served += 1

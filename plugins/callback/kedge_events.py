@@ -35,9 +35,11 @@ try:
     from kedge.services.registry import SERVICES
 except ModuleNotFoundError as error:
     # This is the first plugin that Ansible loads, which would call it a bug of its own.
+    clone = Path(__file__).resolve().parents[2]
+    or_path = f", or set PYTHONPATH={clone} (docs/awx.md)" if error.name == "kedge" else ""
     raise SystemExit(
         f"{sys.executable} has no {error.name}. No host was touched. Run "
-        f"{Path(__file__).resolve().parents[2] / '.venv/bin/ansible-playbook'}, which make setup installs"
+        f"{clone / '.venv/bin/ansible-playbook'}, which make setup installs{or_path}"
     ) from None
 
 _SETS_FACTS = ("set_fact", "ansible.builtin.set_fact")

@@ -30,12 +30,17 @@ URL = os.environ.get("KEDGE_REST_URL")
 
 @dataclass(frozen=True)
 class Target:
-    """The proxies asked (twice the same where there is one), what they speak, and a topic that is theirs."""
+    """The proxies asked (twice the same where there is one), what they speak, and a topic that is theirs.
+
+    ``home`` is where they are unpacked, None for a URL; ``version`` is a vendor's.
+    """
 
     url: str
     second_url: str
     topic: str
     answers: Answers
+    home: Path | None = None
+    version: str | None = None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -102,7 +107,7 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with first as one, second as two:
         for each in (one, two):
             _await_produce(each.url, "contract.topic")
-        yield Target(one.url, two.url, "contract.topic", answers)
+        yield Target(one.url, two.url, "contract.topic", answers, home, vendor.version if vendor else None)
 
 
 def _await_produce(url: str, topic: str) -> None:

@@ -6,11 +6,13 @@ import hashlib
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from kedge.deploy.rendering import parts_of
@@ -102,6 +104,24 @@ def test_a_balancer_that_answers_a_client_with_an_offset_is_ready(tmp_path: Path
     assert found.proxy.hosts == {"lb1:8080"}
     # From this a bridge makes the address by which a consumer comes back.
     assert found.proxy.came_to == ({(None, "https", "lb1:8080")} if closed else set())
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["open", "TLS"])
+def test_a_bridge_names_the_balancer_with_its_scheme_as_the_place_of_a_consumer(
+    tmp_path: Path, closed: bool
+) -> None:
+    found = site(tmp_path, Speech("strimzi"), **(secured(tmp_path) if closed else {}))
+    trusted = ssl.create_default_context(cafile=tmp_path / "ca.pem") if closed else True
+    scheme = "https" if closed else "http"
+    with (
+        found.running(),
+        httpx.Client(
+            base_url=f"{scheme}://localhost:{found.port}", verify=trusted, auth=(*ANNA.items(),)[0]
+        ) as client,
+    ):
+        await_that(lambda: client.post("/consumers/g", json={}).status_code == 200, "it serves")
+        place = client.post("/consumers/g", json={}).json()["base_uri"]
+    assert place == f"{scheme}://localhost:{found.port}/consumers/g/instances/i"
 
 
 def test_a_balancer_whose_first_check_is_under_way_is_not_ready(tmp_path: Path) -> None:

@@ -231,6 +231,11 @@ def test_the_control_machine_is_worked_on_as_itself_whatever_the_inventory_says(
             "deploy.yml has no tag bogus. No host was touched. It has host_tuning,",
         ),
         (
+            "reboot.yml",
+            ("--tags", "x"),
+            "reboot.yml has no tag x. No host was touched. Run it without: docs/reference.md lists the",
+        ),
+        (
             "verify.yml",
             ("--check",),
             "verify.yml has no check mode. Nothing was sent and nothing was restarted.",
@@ -243,6 +248,14 @@ def test_what_would_do_nothing_and_end_well_is_refused(
     done = play(inventory, *arguments, playbook=playbook)
     assert done.returncode, done.stdout
     assert said in " ".join((done.stdout + done.stderr).split())
+
+
+def test_java_alone_says_what_it_lacks(inventory: Path, tmp_path: Path) -> None:
+    play_of_java = "- {hosts: rest1, gather_facts: false, connection: local, roles: [java]}\n"
+    (tmp_path / "java.yml").write_text(play_of_java)
+    done = play(inventory, playbook=str(tmp_path / "java.yml"))
+    assert done.returncode, done.stdout
+    assert "Set java_version, or import deploy.yml in place of the role." in " ".join(done.stdout.split())
 
 
 def test_tags_that_a_playbook_has_are_taken(inventory: Path) -> None:

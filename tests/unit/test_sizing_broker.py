@@ -274,6 +274,7 @@ def test_an_address_that_moves_is_what_clients_are_told_and_is_listened_for() ->
         ({}, "0.0.0.0:8080"),
         ({"ansible_host": "balancer.example.net"}, "0.0.0.0:8080"),
         ({"ansible_host": "10.0.0.9"}, "10.0.0.9:8080"),
+        ({"ansible_ssh_host": "10.0.0.9"}, "10.0.0.9:8080"),
         ({"ansible_host": "203.0.113.9", "rest_balancer_bind_address": "10.0.0.9"}, "10.0.0.9:8080"),
     ],
 )

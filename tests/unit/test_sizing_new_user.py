@@ -426,6 +426,11 @@ def test_a_class_that_no_jar_of_the_archive_has_is_an_error(tmp_path: Path) -> N
     assert told(producer_interceptor_classes=lacking, id="io.example.Other") == [
         ("error", "rest1: kafka_rest_settings.producer.interceptor.classes")
     ]
+    login = 'required user="x";'
+    assert told(client_sasl_jaas_config=f"io.example.Login {login}") == [
+        ("error", "rest1: kafka_rest_settings.client.sasl.jaas.config")
+    ]
+    assert told(client_sasl_jaas_config=f"io.example.Reporter {login}") == []
     assert told(metric_reporters="io.example.Reporter", client_key_serializer="java.lang.Object") == []
     # What is not here, and what may bring its own, is not looked at.
     assert told(tmp_path / "none", producer_interceptor_classes=lacking) == []

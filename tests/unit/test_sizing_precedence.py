@@ -195,6 +195,16 @@ def test_files_of_groups_and_hosts_that_are_not_there_are_found(tmp_path: Path) 
     ]
 
 
+def test_a_host_that_is_a_line_of_a_certificates_file_is_named(tmp_path: Path) -> None:
+    """Ansible passes over such files where its configuration says so, as Kedge's does; others do not."""
+    ambiguous(tmp_path, {})
+    (tmp_path / "ca.srl").write_text("4A0BFF1E\n")
+    inventory = read_inventory([tmp_path / "hosts.yml", tmp_path / "ca.srl"], SERVICES)
+    (found,) = [f for f in inventory.source_findings if f.rule == "inventory.files"]
+    assert (found.severity, found.where) == ("warning", "4A0BFF1E")
+    assert "ca.srl, which is no inventory" in found.message
+
+
 def test_a_text_beside_variables_is_none(tmp_path: Path) -> None:
     ambiguous(tmp_path, {"group_vars/README": "a text", "group_vars/kafka_rset": "a: 1"})
     plan = make_plan(read_inventory(tmp_path, SERVICES))

@@ -24,7 +24,7 @@ _PLACEHOLDER: Final = "0" * 64
 _ALGORITHM: Final = "sha256:"
 _DOWNLOAD_TIMEOUT_S: Final = 60
 #: Keys that name classes, and a class as they name it; Java has its own in any case.
-_CLASS_KEY: Final = re.compile(r"\b(class|classes|reporters|(de)?serializer)$")
+_CLASS_KEY: Final = re.compile(r"\b(class|classes|reporters|(de)?serializer|jaas\.config)$")
 _CLASS: Final = re.compile(r"(?!javax?[.]|sun[.]|com[.]sun[.])([a-z_]\w*[.]){2,}[A-Z][\w$]*")
 
 

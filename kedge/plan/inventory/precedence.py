@@ -17,6 +17,9 @@ _MAPPING: Final = re.compile(r"^[\w.-]+:", re.MULTILINE)
 #: What inventories in files with these suffixes have.
 _LOOKS: Final = {".yml": _MAPPING, ".yaml": _MAPPING, ".ini": _SECTION, "": _SECTION}
 
+#: Suffixes of certificates, keys and their stores.
+_KEYS: Final = (".pem", ".key", ".crt", ".cer", ".csr", ".srl", ".p12", ".jks", ".keytab")
+
 
 def check_precedence(
     hostvars: Any, sources: Sequence[str], groups: Sequence[str], prefixes: tuple[str, ...]
@@ -26,7 +29,27 @@ def check_precedence(
     ``hostvars`` are Ansible's; of their variables those that begin with one of ``prefixes`` are looked at.
     ``groups`` are those of the services, which the inventory may have.
     """
-    return (*_strangers(hostvars._inventory, sources, groups), *_ambiguous(hostvars, sources, prefixes))
+    manager = hostvars._inventory
+    return (
+        *_strays(manager),
+        *_strangers(manager, sources, groups),
+        *_ambiguous(hostvars, sources, prefixes),
+    )
+
+
+def _strays(manager: Any) -> Iterator[Finding]:
+    """Find hosts that are lines of a certificate or of another file that lies in an inventory's folder."""
+    for host in manager.hosts.values():
+        file = Path(str(host.vars.get("inventory_file", "")))
+        if file.suffix in _KEYS:
+            yield Finding(
+                "warning",
+                "inventory.files",
+                host.name,
+                f"{host.name} is a line of {file}, which is no inventory: plays of all hosts go to it",
+                "move the file out of the inventory's folder, or have inventory.ignore_patterns of "
+                "ansible.cfg name it, as that of Kedge does",
+            )
 
 
 def _strangers(manager: Any, sources: Sequence[str], groups: Sequence[str]) -> Iterator[Finding]:

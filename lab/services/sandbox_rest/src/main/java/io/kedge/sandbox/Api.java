@@ -24,7 +24,24 @@ import org.eclipse.jetty.util.Fields;
 /** The routes of the v2 API, and as much of v3 as readiness asks for. */
 final class Api extends Handler.Abstract {
   private static final byte[] EMPTY_OBJECT = "{}".getBytes(StandardCharsets.UTF_8);
-  private static final byte[] NO_OFFSETS = "{\"offsets\":[]}".getBytes(StandardCharsets.UTF_8);
+  private static final byte[] NO_OFFSETS = "[]".getBytes(StandardCharsets.UTF_8);
+  private static final String PLAIN = "application/json";
+  private static final Set<String> WISHES =
+      Set.of(
+          "id",
+          "name",
+          "format",
+          "auto.offset.reset",
+          "auto.commit.enable",
+          "fetch.min.bytes",
+          "responseMinBytes",
+          "consumer.request.timeout.ms",
+          "requestWaitMs");
+  private static final Set<String> ACTIONS = Set.of("subscription", "records", "offsets", "assignments");
+
+  /** What answers about consumers may be, though only records are in a format. */
+  private static final Set<String> OF_CONSUMERS =
+      Set.of(Format.V2, Format.BINARY.mediaType(), Format.JSON.mediaType());
 
   private final ProxyConfig config;
   private final KafkaClients clients;
@@ -62,7 +79,7 @@ final class Api extends Handler.Abstract {
     switch (path.isEmpty() ? "" : path.get(0)) {
       case "" -> {
         only(exchange, "GET", "HEAD");
-        exchange.answer(200, "application/json", EMPTY_OBJECT);
+        exchange.answer(EMPTY_OBJECT);
       }
       case "topics" -> topics(exchange, path);
       case "brokers" -> {
@@ -71,7 +88,7 @@ final class Api extends Handler.Abstract {
       }
       case "v3" -> {
         only(exchange, path.size() == 2 && path.get(1).equals("clusters"), "GET");
-        exchange.answer(200, "application/json", cluster.clusters(baseUrl(exchange)));
+        exchange.answer(200, PLAIN, cluster.clusters(baseUrl(exchange)));
       }
       case "consumers" -> consumers(exchange, path);
       default -> throw RestError.notFound();
@@ -86,8 +103,28 @@ final class Api extends Handler.Abstract {
   }
 
   private static void only(Exchange exchange, String... methods) {
+    method(exchange, methods);
+    acceptable(exchange, Set.of(exchange.request().getHttpURI().getPath().startsWith("/v3/") ? PLAIN : Format.V2));
+  }
+
+  private static void method(Exchange exchange, String... methods) {
     if (!List.of(methods).contains(exchange.method())) {
       throw RestError.methodNotAllowed();
+    }
+  }
+
+  /** Answers in the type of one of the formats where the client asks for that alone. */
+  private static void negotiate(Exchange exchange) {
+    acceptable(exchange, OF_CONSUMERS);
+    String type = Format.bare(exchange.header(HttpHeader.ACCEPT));
+    if (OF_CONSUMERS.contains(type)) {
+      exchange.speaks(type);
+    }
+  }
+
+  private static void acceptable(Exchange exchange, Set<String> types) {
+    if (!Format.takes(exchange.header(HttpHeader.ACCEPT), types)) {
+      throw RestError.notAcceptable();
     }
   }
 
@@ -104,7 +141,9 @@ final class Api extends Handler.Abstract {
   }
 
   private void produce(Exchange exchange, String topic) throws IOException {
-    Format format = Format.ofContent(exchange.header(HttpHeader.CONTENT_TYPE));
+    Format format =
+        Format.ofContent(exchange.header(HttpHeader.CONTENT_TYPE)).orElseThrow(exchange::unsupported);
+    acceptable(exchange, Set.of(Format.V2));
     List<ProducerRecord<byte[], byte[]>> records = Wire.readProduce(exchange.body(), topic, format);
     Produce.send(
         clients.producer(),
@@ -114,23 +153,34 @@ final class Api extends Handler.Abstract {
 
   private void consumers(Exchange exchange, List<String> path) throws IOException {
     if (path.size() == 2) {
-      only(exchange, "POST");
+      method(exchange, "POST");
+      negotiate(exchange);
       create(exchange, path.get(1));
       return;
     }
-    if (path.size() < 4 || path.size() > 5 || !path.get(2).equals("instances")) {
+    if (path.size() < 4
+        || path.size() > 5
+        || !path.get(2).equals("instances")
+        || path.size() == 5 && !ACTIONS.contains(path.get(4))) {
       throw RestError.notFound();
     }
     String group = path.get(1);
     String name = path.get(3);
     if (path.size() == 4) {
-      only(exchange, "DELETE");
+      method(exchange, "DELETE");
+      negotiate(exchange);
       instances.delete(group, name);
       exchange.noContent();
       return;
     }
+    String action = path.get(4) + " " + exchange.method();
+    if (action.equals("records GET")) {
+      exchange.speaks(Format.ofAccept(exchange.header(HttpHeader.ACCEPT)).mediaType());
+    } else {
+      negotiate(exchange);
+    }
     ConsumerInstance instance = instances.get(group, name);
-    switch (path.get(4) + " " + exchange.method()) {
+    switch (action) {
       case "subscription POST" -> subscribe(exchange, instance);
       case "subscription GET" -> subscription(exchange, instance);
       case "subscription DELETE" -> {
@@ -147,6 +197,7 @@ final class Api extends Handler.Abstract {
 
   private void create(Exchange exchange, String group) throws IOException {
     JsonNode body = exchange.object();
+    Exchange.fields(body, WISHES);
     String name = Exchange.text(body, "id") != null ? Exchange.text(body, "id") : Exchange.text(body, "name");
     ConsumerInstances.Wish wish =
         new ConsumerInstances.Wish(
@@ -191,8 +242,6 @@ final class Api extends Handler.Abstract {
         instance.subscribe(names);
       } else if (Exchange.text(body, "topic_pattern") != null) {
         instance.subscribe(Exchange.text(body, "topic_pattern"));
-      } else {
-        throw RestError.unprocessable("A subscription needs topics or topic_pattern.");
       }
     } catch (IllegalStateException e) {
       throw RestError.illegalState(e.getMessage());

@@ -9,6 +9,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.DescribeClusterResult;
 import org.apache.kafka.clients.admin.ListTopicsOptions;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.KafkaFuture;
@@ -60,12 +61,27 @@ final class ClusterInfo {
   }
 
   byte[] clusters(String baseUrl) {
-    String id = await(clients.admin().describeCluster().clusterId());
+    DescribeClusterResult described = clients.admin().describeCluster();
+    String id = await(described.clusterId());
     String self = baseUrl + "/v3/clusters";
+    String own = self + "/" + id;
+    Map<String, Object> about = ordered("self", own, "resource_name", "crn:///kafka=" + id);
     Map<String, Object> cluster =
-        ordered("kind", "KafkaCluster", "metadata", Map.of("self", self + "/" + id), "cluster_id", id);
+        ordered("kind", "KafkaCluster", "metadata", about, "cluster_id", id);
+    Map.of(
+            "controller", "/brokers/" + await(described.controller()).id(),
+            "acls", "/acls",
+            "brokers", "/brokers",
+            "broker_configs", "/broker-configs",
+            "consumer_groups", "/consumer-groups",
+            "topics", "/topics",
+            "partition_reassignments", "/topics/-/partitions/-/reassignment")
+        .forEach((name, path) -> cluster.put(name, Map.of("related", own + path)));
     return json(
-        ordered("kind", "KafkaClusterList", "metadata", Map.of("self", self), "data", List.of(cluster)));
+        ordered(
+            "kind", "KafkaClusterList",
+            "metadata", ordered("self", self, "next", null),
+            "data", List.of(cluster)));
   }
 
   private static Map<String, Object> ordered(Object... namesAndValues) {

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.util.Locale;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.apache.kafka.common.TopicPartition;
@@ -25,6 +26,7 @@ final class Exchange {
   private final Response response;
   private final Callback callback;
   private final AtomicBoolean answered = new AtomicBoolean();
+  private String type = Format.V2;
 
   /** Takes what Jetty gives, and what is to be told when the answer is written. */
   Exchange(Request request, Response response, Callback callback, Consumer<Exchange> written) {
@@ -49,17 +51,25 @@ final class Exchange {
     return request.getHeaders().get(header);
   }
 
+  /** From now on answers are of this type, errors among them. */
+  void speaks(String mediaType) {
+    type = mediaType;
+  }
+
+  /** Answers; {@code mediaType} may be null, for a body without one. */
   void answer(int status, String mediaType, byte[] body) {
     if (!answered.compareAndSet(false, true)) {
       return;
     }
     response.setStatus(status);
-    response.getHeaders().put(HttpHeader.CONTENT_TYPE, mediaType);
+    if (mediaType != null) {
+      response.getHeaders().put(HttpHeader.CONTENT_TYPE, mediaType);
+    }
     response.write(true, ByteBuffer.wrap(body), callback);
   }
 
   void answer(byte[] body) {
-    answer(200, Format.V2, body);
+    answer(200, type, body);
   }
 
   void noContent() {
@@ -79,7 +89,7 @@ final class Exchange {
     if (error.status() == 500) {
       LOG.warn("{} {} failed: {}", request.getMethod(), request.getHttpURI().getPath(), failure.toString());
     }
-    answer(error.status(), Format.V2, Wire.writeError(error));
+    answer(error.status(), error.unrouted() ? null : type, Wire.writeError(error));
   }
 
   /** The body as an object, a missing node when it is empty; throws 415 for a body of another type. */
@@ -92,9 +102,28 @@ final class Exchange {
     } else if (request.getLength() == 0) {
       body = null;
     } else {
-      throw RestError.unsupportedMediaType();
+      throw unsupported();
     }
     return body == null ? MissingNode.getInstance() : body;
+  }
+
+  /** The error for a body of a type that is not taken, in JSON where the client named no type of its own. */
+  RestError unsupported() {
+    if (header(HttpHeader.ACCEPT) == null) {
+      speaks("application/json");
+    }
+    return RestError.unsupportedMediaType();
+  }
+
+  /** Throws 422 where an object has a field that is none of these. */
+  static void fields(JsonNode body, Set<String> known) {
+    body.fieldNames()
+        .forEachRemaining(
+            name -> {
+              if (!known.contains(name)) {
+                throw RestError.unprocessable("Unrecognized field: " + name);
+              }
+            });
   }
 
   static String text(JsonNode body, String field) {

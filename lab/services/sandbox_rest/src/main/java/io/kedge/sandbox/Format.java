@@ -1,7 +1,9 @@
 package io.kedge.sandbox;
 
+import java.util.Arrays;
 import java.util.Locale;
 import java.util.Optional;
+import java.util.Set;
 
 /** How keys and values are embedded in JSON. */
 enum Format {
@@ -14,15 +16,19 @@ enum Format {
     return "application/vnd.kafka." + name().toLowerCase(Locale.ROOT) + ".v2+json";
   }
 
-  /** The format of a request's Content-Type; throws 415 for any other. */
-  static Format ofContent(String contentType) {
+  /** The format of a request's Content-Type, empty for any other. */
+  static Optional<Format> ofContent(String contentType) {
     String type = bare(contentType);
-    for (Format format : values()) {
-      if (format.mediaType().equals(type)) {
-        return format;
-      }
-    }
-    throw RestError.unsupportedMediaType();
+    return Arrays.stream(values()).filter(format -> format.mediaType().equals(type)).findFirst();
+  }
+
+  /** Whether an Accept header takes any of these types. */
+  static boolean takes(String accept, Set<String> types) {
+    return accept == null
+        || accept.isBlank()
+        || Arrays.stream(accept.split(","))
+            .map(Format::bare)
+            .anyMatch(type -> types.contains(type) || type.equals("*/*") || type.equals("application/*"));
   }
 
   /** The format that an Accept header asks records in; binary when it leaves the choice. Throws 406. */

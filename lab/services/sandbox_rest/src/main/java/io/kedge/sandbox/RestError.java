@@ -26,6 +26,11 @@ final class RestError extends RuntimeException {
     return code;
   }
 
+  /** Whether nothing was found that could answer; such an error has a body without a media type. */
+  boolean unrouted() {
+    return code == 404 || code == 405 || code == 406;
+  }
+
   static RestError notFound() {
     return new RestError(404, 404, "HTTP 404 Not Found");
   }
@@ -48,6 +53,10 @@ final class RestError extends RuntimeException {
 
   static RestError unprocessable(String message) {
     return new RestError(422, 422, message);
+  }
+
+  static RestError internal() {
+    return new RestError(500, 500, "Internal Server Error");
   }
 
   static RestError stopping() {
@@ -100,6 +109,10 @@ final class RestError extends RuntimeException {
     }
     if (failure instanceof UnknownTopicOrPartitionException) {
       return topicNotFound();
+    }
+    // Not Kafka's: a read without a subscription, a partition of -1.
+    if (failure instanceof IllegalStateException || failure instanceof IllegalArgumentException) {
+      return internal();
     }
     int code = codeOf(failure);
     int status = code < 50000 ? code / 100 : 500;

@@ -8,13 +8,21 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.concurrent.LinkedBlockingQueue;
+import org.eclipse.jetty.alpn.server.ALPNServerConnectionFactory;
+import org.eclipse.jetty.http.HttpVersion;
 import org.eclipse.jetty.http.UriCompliance;
+import org.eclipse.jetty.http2.server.HTTP2CServerConnectionFactory;
+import org.eclipse.jetty.http2.server.HTTP2ServerConnectionFactory;
+import org.eclipse.jetty.server.ConnectionFactory;
 import org.eclipse.jetty.server.Connector;
+import org.eclipse.jetty.server.Handler;
 import org.eclipse.jetty.server.HttpConfiguration;
 import org.eclipse.jetty.server.HttpConnectionFactory;
 import org.eclipse.jetty.server.SecureRequestCustomizer;
 import org.eclipse.jetty.server.Server;
 import org.eclipse.jetty.server.ServerConnector;
+import org.eclipse.jetty.server.SslConnectionFactory;
+import org.eclipse.jetty.server.handler.gzip.GzipHandler;
 import org.eclipse.jetty.util.thread.QueuedThreadPool;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -41,7 +49,17 @@ public final class SandboxRestMain {
       server.addConnector(connector(listener));
     }
     Api api = new Api(config, clients, instances, inFlight);
-    server.setHandler(config.login().map(login -> Doors.login(login, api)).orElse(api));
+    Handler inside = config.login().map(login -> Doors.login(login, api)).orElse(api);
+    server.setHandler(config.compression() ? compressing(inside) : inside);
+  }
+
+  /** As rest-utils has it. An answer of the real proxy has no length yet when it is compressed, so none is too small. */
+  private static Handler compressing(Handler inside) {
+    GzipHandler gzip = new GzipHandler();
+    gzip.setIncludedMethods("GET", "POST");
+    gzip.setMinGzipSize(1);
+    gzip.setHandler(inside);
+    return gzip;
   }
 
   /**
@@ -107,27 +125,41 @@ public final class SandboxRestMain {
   private ServerConnector connector(URI listener) throws IOException, GeneralSecurityException {
     HttpConfiguration http = new HttpConfiguration();
     http.setSendServerVersion(false);
+    http.setRequestHeaderSize(config.requestHeaderBytes());
+    http.setResponseHeaderSize(config.responseHeaderBytes());
     // Topics of some stores are paths, so a segment may hold an encoded slash.
     http.setUriCompliance(
         UriCompliance.from(
             EnumSet.of(
                 UriCompliance.Violation.AMBIGUOUS_PATH_SEPARATOR,
                 UriCompliance.Violation.AMBIGUOUS_PATH_ENCODING)));
-    HttpConnectionFactory plain = new HttpConnectionFactory(http);
-    ServerConnector connector;
-    if (listener.getScheme().equals("https")) {
-      ProxyConfig.Tls tls = config.tls().orElseThrow();
-      // As rest-utils 8.x: 400 where the certificate does not name the request's Host.
-      http.addCustomizer(new SecureRequestCustomizer(tls.hostCheck()));
-      connector = new ServerConnector(server, Doors.tls(tls), plain);
-    } else {
-      connector = new ServerConnector(server, plain);
-    }
+    ServerConnector connector = new ServerConnector(server, protocols(listener, http));
     connector.setHost(listener.getHost());
     connector.setPort(listener.getPort());
     connector.setAcceptQueueSize(config.acceptBacklog());
     connector.setIdleTimeout(config.idleTimeoutMs());
     return connector;
+  }
+
+  /** HTTP/1.1, HTTP/2 beside it as the real proxy has it, and TLS around them. */
+  private ConnectionFactory[] protocols(URI listener, HttpConfiguration http)
+      throws IOException, GeneralSecurityException {
+    HttpConnectionFactory plain = new HttpConnectionFactory(http);
+    if (!listener.getScheme().equals("https")) {
+      return config.http2()
+          ? new ConnectionFactory[] {plain, new HTTP2CServerConnectionFactory(http)}
+          : new ConnectionFactory[] {plain};
+    }
+    ProxyConfig.Tls tls = config.tls().orElseThrow();
+    // As rest-utils 8.x: 400 where the certificate does not name the request's Host.
+    http.addCustomizer(new SecureRequestCustomizer(tls.hostCheck()));
+    if (!config.http2()) {
+      return new ConnectionFactory[] {new SslConnectionFactory(Doors.tls(tls), plain.getProtocol()), plain};
+    }
+    ALPNServerConnectionFactory choice = new ALPNServerConnectionFactory();
+    choice.setDefaultProtocol(HttpVersion.HTTP_1_1.asString());
+    SslConnectionFactory around = new SslConnectionFactory(Doors.tls(tls), choice.getProtocol());
+    return new ConnectionFactory[] {around, choice, new HTTP2ServerConnectionFactory(http), plain};
   }
 
   private void stop(Logger log) {

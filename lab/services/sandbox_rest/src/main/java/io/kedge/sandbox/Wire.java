@@ -13,12 +13,17 @@ import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
 /** The JSON of the v2 API, streamed: each record is decoded once on its way in and encoded once on its way out. */
 final class Wire {
   static final JsonMapper MAPPER = JsonMapper.builder().build();
+
+  /** Fields of a produce request that say nothing about records without a schema. */
+  private static final Set<String> SCHEMAS =
+      Set.of("key_schema", "key_schema_id", "value_schema", "value_schema_id");
 
   private Wire() {}
 
@@ -39,25 +44,27 @@ final class Wire {
     }
   }
 
-  /** The records of a produce request; throws 400 for what is not JSON and 422 for what is no record. */
+  /** The records of a produce request; throws 400 for what is no record, 422 for none and for a field that is not known. */
   static List<ProducerRecord<byte[], byte[]>> readProduce(InputStream body, String topic, Format format)
       throws IOException {
     List<ProducerRecord<byte[], byte[]>> records = new ArrayList<>();
     try (JsonParser in = MAPPER.getFactory().createParser(body)) {
       if (in.nextToken() != JsonToken.START_OBJECT) {
-        throw RestError.unprocessable("The body must be an object with records.");
+        throw RestError.badRequest("The body must be an object with records.");
       }
       while (in.nextToken() != JsonToken.END_OBJECT) {
         String field = in.currentName();
         JsonToken value = in.nextToken();
-        if (!field.equals("records")) {
+        if (SCHEMAS.contains(field)) {
           in.skipChildren();
+        } else if (!field.equals("records")) {
+          throw RestError.unprocessable("Unrecognized field: " + field);
         } else if (value == JsonToken.START_ARRAY) {
           while (in.nextToken() != JsonToken.END_ARRAY) {
             records.add(readRecord(in, topic, format));
           }
         } else {
-          throw RestError.unprocessable("records must be a list.");
+          throw RestError.badRequest("records must be a list.");
         }
       }
     } catch (JsonProcessingException e) {
@@ -72,7 +79,7 @@ final class Wire {
   private static ProducerRecord<byte[], byte[]> readRecord(JsonParser in, String topic, Format format)
       throws IOException {
     if (in.currentToken() != JsonToken.START_OBJECT) {
-      throw RestError.unprocessable("A record must be an object.");
+      throw RestError.badRequest("A record must be an object.");
     }
     byte[] key = null;
     byte[] value = null;
@@ -84,7 +91,7 @@ final class Wire {
         case "key" -> key = readEmbedded(in, format, "key");
         case "value" -> value = readEmbedded(in, format, "value");
         case "partition" -> partition = readPartition(in);
-        default -> in.skipChildren();
+        default -> throw RestError.unprocessable("Unrecognized field: " + field);
       }
     }
     return new ProducerRecord<>(topic, partition, key, value);
@@ -94,10 +101,11 @@ final class Wire {
     if (in.currentToken() == JsonToken.VALUE_NULL) {
       return null;
     }
-    if (in.currentToken() != JsonToken.VALUE_NUMBER_INT || in.getLongValue() < 0) {
-      throw RestError.unprocessable("A record's partition must be a whole number from 0.");
+    try {
+      return Integer.valueOf(in.getText());
+    } catch (NumberFormatException e) {
+      throw RestError.badRequest("A record's partition must be a whole number.");
     }
-    return in.getIntValue();
   }
 
   private static byte[] readEmbedded(JsonParser in, Format format, String what) throws IOException {
@@ -108,12 +116,12 @@ final class Wire {
       return bytes(out -> out.copyCurrentStructureExact(in));
     }
     if (in.currentToken() != JsonToken.VALUE_STRING) {
-      throw RestError.unprocessable("A record's " + what + " must be a base64 string.");
+      throw RestError.badRequest("A record's " + what + " must be a base64 string.");
     }
     try {
       return in.getBinaryValue(Base64Variants.MIME_NO_LINEFEEDS);
     } catch (JsonProcessingException e) {
-      throw RestError.unprocessable("Record " + what + " contains invalid base64 encoding");
+      throw RestError.badRequest("Record " + what + " contains invalid base64 encoding");
     }
   }
 
@@ -158,7 +166,7 @@ final class Wire {
         });
   }
 
-  /** The object in a body, or null for an empty one; throws 400 for what is not JSON, 422 for no object. */
+  /** The object in a body, or null for an empty one; throws 400 for anything else. */
   static JsonNode readObject(InputStream body) throws IOException {
     JsonNode node;
     try {
@@ -170,7 +178,7 @@ final class Wire {
       return null;
     }
     if (!node.isObject()) {
-      throw RestError.unprocessable("The body must be an object.");
+      throw RestError.badRequest("The body must be an object.");
     }
     return node;
   }

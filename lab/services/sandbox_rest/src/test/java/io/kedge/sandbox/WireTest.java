@@ -24,7 +24,7 @@ class WireTest {
   @Test
   void binaryRecordsAreDecodedInTheirOrder() throws IOException {
     var records =
-        read("{\"other\":{},\"records\":[{\"key\":\"AP8=\",\"value\":\"YQ==\",\"partition\":3},{\"value\":null}]}",
+        read("{\"key_schema_id\":1,\"records\":[{\"key\":\"AP8=\",\"value\":\"YQ==\",\"partition\":3},{\"value\":null}]}",
             Format.BINARY);
     assertEquals(2, records.size());
     assertArrayEquals(new byte[] {0, -1}, records.get(0).key());
@@ -47,16 +47,17 @@ class WireTest {
       delimiter = '|',
       value = {
         "{\"records\":[|400",
-        "|422",
-        "[]|422",
+        "|400",
+        "[]|400",
         "{\"records\":[]}|422",
-        "{\"records\":{}}|422",
+        "{\"records\":{}}|400",
         "{}|422",
-        "{\"records\":[1]}|422",
-        "{\"records\":[{\"value\":1}]}|422",
-        "{\"records\":[{\"value\":\"*\"}]}|422",
-        "{\"records\":[{\"partition\":-1}]}|422",
-        "{\"records\":[{\"partition\":\"1\"}]}|422",
+        "{\"other\":{}}|422",
+        "{\"records\":[1]}|400",
+        "{\"records\":[{\"value\":1}]}|400",
+        "{\"records\":[{\"value\":\"*\"}]}|400",
+        "{\"records\":[{\"partition\":\"x\"}]}|400",
+        "{\"records\":[{\"other\":1}]}|422",
       })
   void malformedRequestIsRefused(String body, int status) {
     String given = body == null ? "" : body;
