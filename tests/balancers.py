@@ -58,8 +58,6 @@ class StandIn(ThreadingHTTPServer):
         #: Of the same, each topic's: checks produce too, to a topic of their own.
         self.topics: Counter[str] = Counter()
         self.hosts: set[str | None] = set()
-        #: Where clients came to, as the balancer told.
-        self.came_to: set[tuple[str | None, ...]] = set()
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def handle_error(self, *_: object) -> None:
@@ -73,9 +71,6 @@ class Speaker(JsonHandler, BaseHTTPRequestHandler):
         speech = self.server.speech
         logins = {f"Basic {token(*user)}" for user in speech.users}
         self.server.hosts.add(self.headers.get("Host"))
-        told = ("Forwarded", "X-Forwarded-Proto", "X-Forwarded-Host")
-        if any(name in self.headers for name in told):
-            self.server.came_to.add(tuple(self.headers.get(name) for name in told))
         if speech.page:
             self.answer(400, speech.page.encode())
         elif speech.ill:

@@ -398,6 +398,7 @@ READERS: Final[Mapping[str, str]] = {
     "verify/watch/host_watcher.py": _HOST,
     "verify/watch/groups.py": _CLUSTER,
     "verify/watch/topic_growth.py": _CLUSTER,
+    "verify/watch/__main__.py": _OWN,
     "verify/watch/traffic.py": _CLUSTER,
 }
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from kedge.evidence.load_options import KafkaLoad, RestLoad
 from kedge.evidence.watch_options import WatchOptions
-from kedge.plan.document import planned_instances, reached
+from kedge.plan.document import reached
 
 #: From a watch's end until it is on disk.
 _END_SECONDS: Final = 60
@@ -35,14 +35,14 @@ def watch_spec(
         cluster = reached(plan, name)
         flows = [flow for flow in plan.get("flows", {}).values() if name in (flow["source"], flow["target"])]
         apps = [app for app, about in plan.get("applications", {}).items() if about["cluster"] == name]
-        groups = {flow["group"]: "mirror_maker" for flow in flows if flow["group"] and flow["source"] == name}
+        groups = [flow["group"] for flow in flows if flow["group"] and flow["source"] == name]
         loaded = verify.get("cluster") == name
         if loaded:
             cluster["client"] = {**cluster.get("client", {}), **verify.get("client", {})}
         clusters[name] = {
             **cluster,
             "topics": sorted(plan.get("topics", {}).get(name, {})),
-            "groups": groups | dict.fromkeys(apps, "streams_app"),
+            "groups": [*groups, *apps],
             "applications": apps,
             "own_topics": [part["topic"] for part in own if loaded],
             "own_groups": [part["group"] for part in own if loaded],
@@ -53,7 +53,7 @@ def watch_spec(
         "options": dict(verify.get("watch") or {}),
         "clusters": clusters,
         "members": _members(plan),
-        "balancers": [host for host in plan["hosts"] if planned_instances(plan, host, "rest_balancer")],
+        "balancers": [balancer["host"] for balancer in plan.get("draining", ())],
     }
 
 

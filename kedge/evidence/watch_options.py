@@ -49,14 +49,13 @@ class WatchOptions(_Model):
 class WatchedCluster(_Model):
     """A cluster, what of the inventory is on it, and what of it is kedge's own.
 
-    ``topics`` and ``groups`` are of the inventory's services, each group with its service. ``applications``
-    are Streams applications, whose changelogs and repartition topics begin with their name.
+    ``topics`` and ``groups`` are of the inventory's services. ``applications`` are Streams applications, whose changelogs and repartition topics begin with their name.
     """
 
     bootstrap_servers: Text
     client: Client = {}
     topics: list[Text] = []
-    groups: dict[Text, Text] = {}
+    groups: list[Text] = []
     applications: list[Text] = []
     own_topics: list[Text] = []
     own_groups: list[Text] = []

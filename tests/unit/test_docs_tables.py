@@ -177,16 +177,17 @@ def test_a_planned_variable_is_told_from_one_that_is_left_out_and_a_late_one_say
     assert planned.said == "Planned. Since 1.1."
 
 
-#: restart_batches.yml and lease.yml are imported by others, which set their variables.
-PLAYBOOKS = sorted(
-    path.name for path in ROOT.glob("*.yml") if path.name not in ("restart_batches.yml", "lease.yml")
-)
+#: Imported by others, which set their variables.
+IMPORTED = ("restart_batches.yml", "lease.yml", "watch.yml")
+PLAYBOOKS = sorted(path.name for path in ROOT.glob("*.yml") if path.name not in IMPORTED)
 OF_INVENTORY = {v.name for v in inventory_variables()} | {v.name for v in role_variables("plan")}
 
 
 def read_by(playbook: str) -> str:
-    """Return the text of a playbook; of one that sends loads by itself, with its role's."""
+    """Return the text of a playbook with that of a watch; of one that sends loads by itself, with its role's."""
     text = (ROOT / playbook).read_text()
+    if "watch.yml" in text:
+        text += (ROOT / "watch.yml").read_text()
     role = [path.read_text() for path in (ROOT / "roles" / "trials").glob("[tv]*/*.yml")]
     return "\n".join([text, *role]) if "role: trials" in text else text
 

@@ -53,9 +53,9 @@ def test_groups_with_members_on_hosts_of_a_service_are_watched_with_their_topics
 
 
 def test_flows_and_applications_have_their_groups_and_internal_topics_watched() -> None:
-    groups = {"app": group("app-store-changelog"), "flow": group("orders"), "gone": group()}
-    found = chosen(groups, groups={"app": "streams_app", "flow": "mirror_maker"}, applications=["app"])
-    assert found.groups["app"] == (["app-store-changelog"], "classic", ["streams_app"])
+    groups = {"app": group("app-store-changelog"), "flow": group("orders", at="10.0.0.2"), "gone": group()}
+    found = chosen(groups, groups=["app", "flow"], applications=["app"])
+    assert found.groups["app"] == (["app-store-changelog"], "classic", [])
     assert found.groups["flow"][2] == ["mirror_maker"]
     assert found.topics == {"orders": 4, "app-store-changelog": 2}
 
@@ -86,7 +86,7 @@ def test_spec_has_what_is_planned_and_none_of_the_kits_own_load() -> None:
         "topics": {"leaf": {"orders": {}, "verify": {}}},
         "flows": {"up": {"source": "leaf", "target": "core", "group": "mirror-maker-up"}},
         "applications": {"joins": {"cluster": "core"}},
-        "hosts": {"lb1": {"services": {"rest_balancer": {"instances": [{"name": "haproxy"}]}}}},
+        "draining": [{"host": "lb1"}],
         "deployed": {"rest1": {"address": "10.0.0.1", "services": ["kafka_rest"]}},
     }
     verify = {
@@ -99,7 +99,7 @@ def test_spec_has_what_is_planned_and_none_of_the_kits_own_load() -> None:
     leaf, core = found["clusters"]["leaf"], found["clusters"]["core"]
     assert leaf["topics"] == ["orders", "verify"]
     assert (leaf["own_topics"], leaf["own_groups"]) == (["verify"], ["kedge-kafka"])
-    assert (leaf["groups"], core["groups"]) == ({"mirror-maker-up": "mirror_maker"}, {"joins": "streams_app"})
+    assert (leaf["groups"], core["groups"]) == (["mirror-maker-up"], ["joins"])
     assert (leaf["client"], "client" in core) == ({"client.rack": "r1"}, False)
     assert found["members"] == {"kafka_rest": ["10.0.0.1"]}
     assert found["balancers"] == ["lb1"]

@@ -60,10 +60,8 @@ def choose(
     made = Choice()
     served = _served(cluster, topics)
     by_address = {address: service for service, of in members.items() for address in of}
-    candidates: dict[str, list[str]] = {name: [] for name in options.groups if name in groups}
-    for name, service in cluster.groups.items():
-        if name in groups:
-            candidates.setdefault(name, []).append(service)
+    named = (*options.groups, *cluster.groups)
+    candidates: dict[str, list[str]] = {name: [] for name in named if name in groups}
     for name, group in sorted(groups.items()):
         if services := sorted({by_address[at] for at in group.addresses if at in by_address}):
             known = candidates.setdefault(name, [])
