@@ -49,8 +49,8 @@ class WatchOptions(_Model):
 class WatchedCluster(_Model):
     """A cluster, what of the inventory is on it, and what of it is kedge's own.
 
-    ``topics`` and ``groups`` are of the inventory's services. ``applications`` are Streams applications, whose
-    changelogs and repartition topics begin with their name.
+    ``topics`` and ``groups`` are of the inventory's services. ``applications`` are Streams applications: their
+    changelogs and repartition topics begin with their names.
     """
 
     bootstrap_servers: Text
