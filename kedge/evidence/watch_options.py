@@ -49,7 +49,7 @@ class WatchOptions(_Model):
 class WatchedCluster(_Model):
     """A cluster, what of the inventory is on it, and what of it is kedge's own.
 
-    ``topics`` and ``groups`` are of the inventory's services. ``applications`` are Streams applications: their
+    ``topics`` and ``groups`` are those of the inventory's services. ``applications`` are of Streams: their
     changelogs and repartition topics begin with their names.
     """
 
