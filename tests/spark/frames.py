@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
 from spark_checks.engine.readers import Evidence
@@ -203,8 +204,14 @@ def collecting(spark: SparkSession, most: str, broadcast: str = "10m") -> Iterat
 
 
 def many(spark: SparkSession, table: str, row: Row, count: int, **columns: str) -> DataFrame:
-    """Rows as this one, but for columns that are an expression of their number ``n``."""
-    numbered = frame(spark, table, [row]).drop(*columns).crossJoin(spark.range(0, count, 1, 2).toDF("n"))
-    kinds = {field.name: field.dataType.simpleString() for field in TABLES[table]}
-    made = (f"cast({how} as {kinds[name]}) as `{name}`" for name, how in columns.items())
-    return numbered.selectExpr("*", *made).select(*kinds)
+    """Rows as this one, but for columns that are an expression of their number ``n``.
+
+    Not a product of the row and its numbers: Spark would hold all rows of it in memory at once.
+    """
+    made = (
+        (F.expr(columns[field.name]) if field.name in columns else F.lit(row.get(field.name)))
+        .cast(field.dataType)
+        .alias(field.name)
+        for field in TABLES[table]
+    )
+    return spark.range(0, count, 1, 2).toDF("n").select(*made)
