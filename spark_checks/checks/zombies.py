@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-import pandas as pd
+from pyspark.sql import DataFrame, Row, Window
+from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels, given
 from kedge.evidence.run import Run
@@ -18,6 +19,7 @@ NAME: Final = "zombies"
 #: Shorter silences are a slow first read: 5.2 s were measured through a REST proxy with default settings.
 LEAST_S: Final = 6.0
 _PLACE: Final = ["group", "topic", "partition"]
+_MEMBER: Final = ["group", "consumer"]
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -32,16 +34,22 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     """
     run, slo = evidence.run, given(levels.zombies)
     table, delivered = evidence.rows("assignments"), delivered_grains(evidence)
-    assignments = None if table is None else table.to_pandas()
-    watched = set() if assignments is None else {*assignments["group"].unique()} & run.groups.keys()
+    watched = set() if table is None else {*table.column("group").unique().to_pylist()} & run.groups.keys()
     missing = sorted(run.groups.keys() - watched)
-    if assignments is None or delivered is None or missing:
+    if table is None or delivered is None or missing:
         doubt = f"nothing is known of who owned what in {', '.join(missing) or 'any group'}"
         return Result(NAME, "unknown", doubt, slo=slo)
-    delivered, acked = (grains.toArrow().to_pandas() for grains in (delivered, acked_grains(evidence)))
-    found = silent(owned(assignments, run), delivered, acked, blind_us(run))
-    rows = [row for row in found if row["held_us"] >= LEAST_S * 1e6]
-    rows.sort(key=lambda row: (-row["held_us"], row["group"], row["consumer"]))
+    spans = owned(evidence.need("assignments"), run)
+    found = silent(spans, delivered, acked_grains(evidence), blind_us(run))
+    found = found.where(F.col("held_us") >= LEAST_S * 1e6).persist()
+    (counted,) = found.agg(F.count(F.lit(1)).alias("members"), F.collect_set("group").alias("of")).collect()
+    order = (F.desc("held_us"), "group", "consumer")
+    longest = found.orderBy(*order).limit(max(1, examples())).collect() if counted["members"] else []
+    found.unpersist()
+    return _result(longest, counted["members"], counted["of"], run, levels)
+
+
+def _result(rows: Sequence[Row], count: int, groups: Sequence[str], run: Run, levels: Levels) -> Result:
     longest = rows[0]["held_us"] / 1e6 if rows else 0.0
     level = levels.zombies.held_s
     problems = []
@@ -49,32 +57,35 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         problems.append(
             f"{rows[0]['consumer']} held partitions unread for {longest:.1f} s, the level is {level:g} s"
         )
-    fine = (
-        f"{len(rows)} members held partitions that nobody read, {longest:.1f} s at most" if rows else "none"
-    )
+    fine = f"{count} members held partitions that nobody read, {longest:.1f} s at most" if rows else "none"
     verdict, because = judge(problems, [], fine, judged=level is not None)
     shown = tuple(_example(row, run) for row in rows[: examples()])
     return Result(
         NAME,
         verdict,
         because,
-        slo=slo,
-        measured={"zombies": len(rows), "held_s": longest},
-        anomalies={"zombie": Anomaly(len(rows), shown)} if rows else {},
-        recommendations=(_advice(longest, run, {row["group"] for row in rows}),) if rows else (),
+        slo=given(levels.zombies),
+        measured={"zombies": count, "held_s": longest},
+        anomalies={"zombie": Anomaly(count, shown)} if count else {},
+        recommendations=(_advice(longest, run, groups),) if count else (),
         figures=(Figure("longest unread hold", longest, level, "s", key="zombies.held_s"),),
     )
 
 
-def owned(assignments: pd.DataFrame, run: Run) -> pd.DataFrame:
+def owned(assignments: DataFrame, run: Run) -> DataFrame:
     """Return who owned which partition from when until when: :data:`_PLACE`, consumer, from_us, until_us."""
-    rows = assignments[assignments["group"].isin(list(run.groups))]
-    rows = rows.assign(assigned=rows["event"] == "assigned").sort_values([*_PLACE, "at_us", "assigned"])
-    next_us = rows.groupby(_PLACE)["at_us"].shift(-1).fillna(run.measured_until_us)
-    rows["from_us"] = rows["at_us"].clip(lower=run.measured_from_us)
-    rows["until_us"] = next_us.clip(upper=run.measured_until_us).astype(np.int64)
-    mine = rows[rows["assigned"] & (rows["until_us"] > rows["from_us"])]
-    return mine[[*_PLACE, "consumer", "from_us", "until_us"]]
+    rows = assignments.where(F.col("group").isin([*run.groups])).withColumn(
+        "assigned", F.col("event") == "assigned"
+    )
+    until = F.lead("at_us").over(Window.partitionBy(*_PLACE).orderBy("at_us", "assigned"))
+    # The window comes before the filter: what ends an ownership is any event.
+    spans = rows.withColumn("until", F.coalesce(until, F.lit(run.measured_until_us))).where("assigned")
+    return spans.select(
+        *_PLACE,
+        "consumer",
+        F.greatest("at_us", F.lit(run.measured_from_us)).alias("from_us"),
+        F.least("until", F.lit(run.measured_until_us)).alias("until_us"),
+    ).where("until_us > from_us")
 
 
 def blind_us(run: Run) -> int:
@@ -82,49 +93,38 @@ def blind_us(run: Run) -> int:
     return 2 * run.sampling_us.get("assignments_rest", 100_000)
 
 
-def silent(
-    owned: pd.DataFrame, delivered: pd.DataFrame, acked: pd.DataFrame, blind_us: int
-) -> list[dict[str, Any]]:
+def silent(owned: DataFrame, delivered: DataFrame, acked: DataFrame, blind_us: int) -> DataFrame:
     """Return how long each member got nothing before its partitions went, while records came there.
 
-    Deliveries in the last ``blind_us`` of an ownership are the next owner's.
+    Deliveries in the last ``blind_us`` of an ownership are the next owner's. Ownerships are few, so that
+    Spark broadcasts them to the grains.
 
     Returns:
         group, consumer, from_us, until_us, held_us, partitions (``topic-partition``), records (acknowledged
         in that time on the member's partitions).
     """
-    read = {place: np.sort(rows["last_us"].to_numpy()) for place, rows in delivered.groupby(_PLACE)}
-    sent = {place: rows[["first_us", "records"]].to_numpy() for place, rows in acked.groupby(_PLACE[1:])}
-    found = []
-    for (group, consumer), mine in owned.groupby(["group", "consumer"]):
-        spans = mine.to_dict("records")
-        last = [_last(read.get(tuple(one[key] for key in _PLACE)), one, blind_us) for one in spans]
-        known = [at for at in last if at is not None]
-        silent_us = max(known) if known else min(one["from_us"] for one in spans)
-        until_us = max(one["until_us"] for one in spans)
-        records, partitions = 0, set()
-        for one in spans:
-            came = sent.get((one["topic"], one["partition"]), np.empty((0, 2), np.int64))
-            inside = (came[:, 0] >= max(silent_us, one["from_us"])) & (came[:, 0] <= until_us)
-            if inside.any():
-                records += int(came[inside, 1].sum())
-                partitions.add(f"{one['topic']}-{one['partition']}")
-        if partitions:
-            row = {"group": group, "consumer": consumer, "from_us": silent_us, "until_us": until_us}
-            held_us = until_us - silent_us
-            found.append(row | {"held_us": held_us, "partitions": sorted(partitions), "records": records})
-    return found
+    own = F.col("last_us").between(F.col("from_us"), F.col("until_us") - blind_us)
+    read = delivered.join(owned, _PLACE).where(own).groupBy(*_MEMBER).agg(F.max("last_us").alias("read_us"))
+    held = owned.groupBy(*_MEMBER).agg(
+        F.min("from_us").alias("began_us"), F.max("until_us").alias("ended_us")
+    )
+    members = held.join(read, _MEMBER, "left").select(
+        *_MEMBER, F.coalesce("read_us", "began_us").alias("silent_us"), "ended_us"
+    )
+    came = acked.select("topic", "partition", "first_us", "records").join(
+        owned.join(members, _MEMBER), ["topic", "partition"]
+    )
+    unread = came.where(F.col("first_us").between(F.greatest("silent_us", "from_us"), F.col("ended_us")))
+    return unread.groupBy(
+        *_MEMBER, F.col("silent_us").alias("from_us"), F.col("ended_us").alias("until_us")
+    ).agg(
+        (F.first("ended_us") - F.first("silent_us")).alias("held_us"),
+        F.sort_array(F.collect_set(F.concat_ws("-", "topic", "partition"))).alias("partitions"),
+        F.sum("records").alias("records"),
+    )
 
 
-def _last(read: Any, one: dict[str, Any], blind_us: int) -> int | None:
-    """Return when the last delivery of an ownership came, as far as it is its own."""
-    if read is None:
-        return None
-    at = int(np.searchsorted(read, one["until_us"] - blind_us, side="right")) - 1
-    return int(read[at]) if at >= 0 and read[at] >= one["from_us"] else None
-
-
-def _example(row: dict[str, Any], run: Run) -> dict[str, Any]:
+def _example(row: Row, run: Run) -> dict[str, Any]:
     return {
         "group": row["group"],
         "member": row["consumer"],
@@ -135,7 +135,7 @@ def _example(row: dict[str, Any], run: Run) -> dict[str, Any]:
     }
 
 
-def _advice(longest: float, run: Run, groups: set[str]) -> Recommendation:
+def _advice(longest: float, run: Run, groups: Sequence[str]) -> Recommendation:
     because = f"a member that nobody used held partitions for {longest:.1f} s"
     if any(run.groups[group].via == "rest" for group in groups):
         return Recommendation(

@@ -23,8 +23,8 @@ hold them nearly in order already. So each Arrow batch is reduced to its stretch
 (``engine/ordered_runs.py``), and a window looks at these. It is the one function of the checks in Python.
 
 How it grows. Work grows with the rows. Digests are joined by Spark, and counts rolled up by it; what is
-collected grows with the seconds of a run, and with its partitions. Of events in grains, by which the gaps
-around restarts are found, the driver has a row a partition and 10 ms, eight million at most. Rows are
+collected grows with the seconds of a run, and with its partitions. Events in grains, by which the gaps
+around restarts are found, stay with Spark too: a row a partition and 10 ms, eight million at most. Rows are
 shuffled only where digests differ, of an application's topics, and of a mirror whose partitions are not its
 source's one for one.
 

@@ -162,4 +162,4 @@ def output_grains(evidence: Evidence) -> DataFrame | None:
     if not evidence.has("records") or not run.audited_applications():
         return None
     rows = evidence.shared.get("applied", made_by_applications(evidence.need("records"), run).persist)
-    return applied_grains(last_outputs(rows), run)
+    return evidence.shared.get("applied grains", lambda: applied_grains(last_outputs(rows), run).persist())

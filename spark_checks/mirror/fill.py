@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import pairwise
+from typing import Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_checks.engine.facts import at_places
-from spark_checks.engine.percentiles import rank
+from spark_checks.engine.percentiles import percentiles_by
 from spark_checks.engine.readers import Evidence
 
 #: Upper ends of the histogram's classes, milliseconds; what takes longer is in a last class of its own.
@@ -43,86 +42,84 @@ class Fill:
     histogram: tuple[int, ...] = (0,) * (len(CLASSES_MS) + 1)
 
 
-@dataclass(frozen=True)
-class Cut:
-    """The batches of a partition of a mirror's source, in their order.
-
-    Attributes:
-        flow, partition: whose they are.
-        filled: of each batch: false for the last one, unless it came out even.
-        fill_ms: of each batch, from its first byte to its last.
-    """
-
-    flow: str
-    partition: int
-    filled: Any
-    fill_ms: Any
-
-    @property
-    def full_ms(self) -> Any:
-        """Return the times of those that were filled."""
-        return self.fill_ms[self.filled]
-
-
-def batches(evidence: Evidence) -> list[Cut]:
+def batches(evidence: Evidence) -> DataFrame:
     """Cut what each partition of a mirror's source holds into batches of the mirror's ``batch_bytes``.
 
     Records are laid end to end by their timestamps, to the millisecond, as linger.ms counts; one may lie
-    across two batches. What is collected is a row a partition and millisecond.
+    across two batches. Shuffles what each partition got in a millisecond.
+
+    Returns:
+        A row a batch: flow, partition, filled (false for a partition's last one, unless it came out even),
+        fill_ms (from its first byte to its last).
     """
-    rows = _by_ms(evidence)
-    found = []
-    for mirror in evidence.run.mirrors:
-        here = (pc.field("cluster") == mirror.source.cluster) & (pc.field("topic") == mirror.source.topic)
-        mine = rows.filter(here & (pc.field("bytes") > 0)).sort_by(
-            [("partition", "ascending"), ("ms", "ascending")]
+    run = evidence.run
+    mirrors = evidence.session.createDataFrame(
+        [(one.flow, one.source.cluster, one.source.topic, one.batch_bytes) for one in run.mirrors],
+        "flow string, cluster string, topic string, full_bytes long",
+    )
+    ms = F.expr("timestamp_us div 1000").alias("ms")
+    sources = at_places(*((one.source.cluster, one.source.topic) for one in run.mirrors))
+    held = (
+        evidence.need("records")
+        .where(sources)
+        .groupBy("cluster", "topic", "partition", ms)
+        .agg(F.sum("bytes").alias("bytes"))
+    )
+    in_order = Window.partitionBy("flow", "partition").orderBy("ms")
+    until = F.sum("bytes").over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    laid = held.where("bytes > 0").join(F.broadcast(mirrors), ["cluster", "topic"]).withColumn("until", until)
+    # A row lies in each batch that it has a byte of.
+    number = F.sequence(F.expr("(until - bytes) div full_bytes"), F.expr("(until - 1) div full_bytes"))
+    return (
+        laid.withColumn("number", F.explode(number))
+        .groupBy("flow", "partition", "number")
+        .agg(
+            (F.max("until") >= (F.col("number") + 1) * F.first("full_bytes")).alias("filled"),
+            (F.max("ms") - F.min("ms")).alias("fill_ms"),
         )
-        partition, ms, size = (mine[name].to_numpy() for name in ("partition", "ms", "bytes"))
-        edges = np.flatnonzero(np.diff(partition)) + 1
-        for of, at, held in zip(*(np.split(each, edges) for each in (partition, ms, size)), strict=True):
-            if len(of):
-                filled, fill_ms = _cut(at, held, mirror.batch_bytes)
-                found.append(Cut(mirror.flow, int(of[0]), filled, fill_ms))
-    return found
-
-
-def _by_ms(evidence: Evidence) -> pa.Table:
-    """Return the bytes of the mirrors' sources by cluster, topic, partition and millisecond."""
-    sources = at_places(*((mirror.source.cluster, mirror.source.topic) for mirror in evidence.run.mirrors))
-    keys = ("cluster", "topic", "partition", F.expr("timestamp_us div 1000").alias("ms"))
-    return evidence.need("records").where(sources).groupBy(*keys).agg(F.sum("bytes").alias("bytes")).toArrow()
-
-
-def _cut(ms: Any, held: Any, batch_bytes: int) -> tuple[Any, Any]:
-    """Return which batches of a partition are full, and how long each took, from its bytes by millisecond."""
-    until = np.cumsum(held)
-    number = np.arange(-(-int(until[-1]) // batch_bytes))
-    first = np.searchsorted(until, number * batch_bytes, side="right")
-    last = np.searchsorted(until - held, (number + 1) * batch_bytes, side="left") - 1
-    return until[last] >= (number + 1) * batch_bytes, ms[last] - ms[first]
-
-
-def fills(evidence: Evidence) -> Mapping[str, Fill]:
-    """Return the fill times of each flow's batches."""
-    cuts = batches(evidence)
-    return {mirror.flow: _fill([c for c in cuts if c.flow == mirror.flow]) for mirror in evidence.run.mirrors}
-
-
-def _fill(cuts: list[Cut]) -> Fill:
-    full = np.concatenate([np.zeros(0, np.int64), *(cut.full_ms for cut in cuts)])
-    classes = np.bincount(np.searchsorted(CLASSES_MS, full, side="left"), minlength=len(CLASSES_MS) + 1)
-    slowest = [ms for cut in cuts if (ms := _at(cut.full_ms, 95)) is not None]
-    return Fill(
-        batches=len(full),
-        p95_ms=_at(full, 95),
-        p99_ms=_at(full, 99),
-        slowest_p95_ms=max(slowest, default=None),
-        partitions=len(cuts),
-        unfilled_partitions=sum(not len(cut.full_ms) for cut in cuts),
-        histogram=tuple(int(count) for count in classes),
+        .drop("number")
     )
 
 
-def _at(times: Any, percent: int) -> int | None:
-    """Return a percentile; None without any."""
-    return int(np.sort(times)[rank(len(times), percent) - 1]) if len(times) else None
+def fills(evidence: Evidence) -> Mapping[str, Fill]:
+    """Return the fill times of each flow's batches; a row a flow is collected."""
+    # By partition and time: what is summed up of it is few.
+    cut = batches(evidence).groupBy("flow", "partition", "filled", "fill_ms").agg(
+        F.count(F.lit(1)).alias("times")
+    ).persist()  # fmt: skip
+    full = cut.where("filled")
+    classes = [
+        F.sum(F.when(within, F.col("times")).otherwise(0))
+        for within in (
+            F.col("fill_ms") <= CLASSES_MS[0],
+            *((F.col("fill_ms") > low) & (F.col("fill_ms") <= high) for low, high in pairwise(CLASSES_MS)),
+            F.col("fill_ms") > CLASSES_MS[-1],
+        )
+    ]
+    slowest = percentiles_by(full, ("flow", "partition"), "fill_ms", "times", {"slowest": 95})
+    of_flow = (
+        full.groupBy("flow")
+        .agg(
+            F.sum("times").alias("batches"),
+            F.count_distinct("partition").alias("full"),
+            F.array(*classes).alias("histogram"),
+        )
+        .join(percentiles_by(full, ("flow",), "fill_ms", "times", {"p95": 95, "p99": 99}), "flow")
+        .join(slowest.groupBy("flow").agg(F.max("slowest").alias("slowest")), "flow")
+    )
+    partitions = cut.groupBy("flow").agg(F.count_distinct("partition").alias("partitions"))
+    rows = partitions.join(of_flow, "flow", "left").collect()
+    cut.unpersist()
+    found = {mirror.flow: Fill() for mirror in evidence.run.mirrors}
+    for row in rows:
+        some = row["batches"] or 0
+        found[row["flow"]] = Fill(
+            batches=some,
+            p95_ms=row["p95"],
+            p99_ms=row["p99"],
+            slowest_p95_ms=row["slowest"],
+            partitions=row["partitions"],
+            unfilled_partitions=row["partitions"] - (row["full"] or 0),
+            histogram=tuple(row["histogram"]) if some else Fill.histogram,
+        )
+    return found

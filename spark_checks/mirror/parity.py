@@ -119,7 +119,7 @@ def mirror_hop(evidence: Evidence) -> MirrorHop:
         totals[row["mirror"]]["blocks_compared_exactly"] = row["count"]
     anomalies = tally(named(out_of_order(rows), run), _ORDER)
     if not blocks.isEmpty():
-        some = rows.withColumn("block", block("position")).join(F.broadcast(blocks), _KEYS, "semi")
+        some = rows.withColumn("block", block("position")).join(blocks, _KEYS, "semi")
         matched = compare(some).persist()
         different = paired(findings(matched).persist()).persist()
         anomalies |= tally(named(different, run), _ORDER)

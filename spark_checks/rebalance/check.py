@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import pandas as pd
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels, given
 from kedge.evidence.run import Run
@@ -15,11 +17,10 @@ from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import BIN_US
 from spark_checks.rebalance import gaps, groups, ownership
-from spark_checks.rebalance.applications import by_partition, restores
+from spark_checks.rebalance.applications import by_partition, longest_stalls, restores
 from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.rebalance.steps import steps
-from spark_checks.rebalance.unannounced import unannounced
-from spark_checks.rebalance.watched import watched
+from spark_checks.rebalance.watched import unannounced, watched
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
 
 _MEASURES: Final = {
@@ -211,112 +212,110 @@ def _measure(
     evidence: Evidence, restarts: list[Restart], states: pd.DataFrame | None, assignments: pd.DataFrame | None
 ) -> tuple[Cells, dict[str, float], dict[str, Any]]:
     """Return measures by restart and who (interface or group), gaps elsewhere, lag by second."""
-    run = evidence.run
+    run, times = evidence.run, gaps.spans(evidence.session, restarts)
     cells: Cells = {restart.number: {} for restart in restarts}
-    acked, delivered, applied = (
-        None if grains is None else grains.toArrow().to_pandas()
-        for grains in (acked_grains(evidence), delivered_grains(evidence), output_grains(evidence))
-    )
-    produce, outside = _produce(acked, restarts, run, cells)
-    topics = {name: list(group.topics) for name, group in run.groups.items()}
-    if delivered is None:
-        topics = {}
+    acked, delivered, applied = acked_grains(evidence), delivered_grains(evidence), output_grains(evidence)
+    silent = gaps.gaps(acked, ["via", "topic", "partition"], run.measured_from_us, run.measured_until_us)
+    outside = _produce(acked, silent, times, run, cells)
+    topics = {name: list(group.topics) for name, group in run.groups.items() if delivered is not None}
     if applied is not None:
-        delivered = pd.concat([delivered, applied]) if delivered is not None else applied
-        timed = set(applied["group"].unique())
+        timed = {row["group"] for row in applied.select("group").distinct().collect()}
         topics |= {app.name: [app.input.topic] for app in run.applications if app.input and app.name in timed}
+        delivered = applied if delivered is None else delivered.unionByName(applied)
     lag_series: dict[str, Any] = {}
-    stalls = None
+    stalls: list[Row] = []
     if delivered is not None:
-        stalls = _consume(delivered, produce, restarts, run, cells, topics)
+        stalls = _consume(delivered, silent, times, run, cells, topics)
         pairs = [(group, topic) for group, of in topics.items() for topic in of]
-        lag_series = _lag(acked, delivered, restarts, run, cells, pairs)
+        lag_series = _lag(acked, delivered, restarts, times, run, cells, pairs)
     for row in groups.not_stable(states, restarts, run) if states is not None else ():
         cell = cells[row["restart"]].setdefault(row["group"], {})
         cell["not_stable_s"] = row["unstable_us"] / 1e6
         cell["blind_s"] = row["blind_us"] / 1e6
         cell["state_spacing_s"] = row["spacing_us"] / 1e6
-    found = None
+    found: list[dict[str, Any]] = []
     if assignments is not None:
         found = ownership.unassigned(assignments, restarts, run)
         # A group whose ownership was watched and of which nothing was revoked was never without an owner.
         for group in assignments["group"].unique():
             for restart in cells.values() if group in run.watched_groups() else ():
                 restart.setdefault(group, {})["ownerless_s"] = 0.0
-        longest = gaps.worst(found, ["restart", "group"], "ownerless_us", ["topic", "partition"])
-        for row in longest.to_dict("records"):
+        for row in found:
             cell = cells[row["restart"]].setdefault(row["group"], {})
-            cell["ownerless_s"] = row["ownerless_us"] / 1e6
-            cell["ownerless_at"] = f"{row['topic']}-{row['partition']}"
-    if stalls is not None and (applications := [app.name for app in run.applications]):
-        for (number, group), rows in by_partition(stalls, found, applications).items():
-            cells[number].setdefault(group, {})["by_partition"] = rows
+            if row["ownerless_us"] / 1e6 >= cell.get("ownerless_s", 0.0):
+                cell["ownerless_s"] = row["ownerless_us"] / 1e6
+                cell["ownerless_at"] = f"{row['topic']}-{row['partition']}"
+    for (number, group), rows in by_partition(stalls, found, run).items():
+        cells[number].setdefault(group, {})["by_partition"] = rows
     return cells, outside, lag_series
 
 
 def _produce(
-    acked: pd.DataFrame, restarts: list[Restart], run: Run, cells: Cells
-) -> tuple[pd.DataFrame, dict[str, float]]:
-    begin, end = run.measured_from_us, run.measured_until_us
-    by_partition = _long(gaps.gaps(acked, ["via", "topic", "partition"], begin, end))
-    touched = gaps.during(by_partition, restarts)
-    for row in gaps.worst(touched, ["restart", "via"], "us", ["topic", "partition"]).to_dict("records"):
-        cell = cells[row["restart"]].setdefault(row["via"], {})
-        cell["produce_gap_s"] = row["us"] / 1e6
-        cell["produce_gap_at"] = f"{row['topic']}-{row['partition']}"
-    whole = gaps.during(_long(gaps.gaps(acked, ["via"], begin, end)), restarts)
-    for row in gaps.worst(whole, ["restart", "via"], "us", []).to_dict("records"):
-        cells[row["restart"]].setdefault(row["via"], {})["no_ack_at_all_s"] = row["us"] / 1e6
-    rest = gaps.outside(by_partition, restarts).groupby("via")["us"].max()
-    return by_partition, {via: us / 1e6 for via, us in rest.items()}
-
-
-def _long(found: pd.DataFrame) -> pd.DataFrame:
-    return found.assign(us=found["to_us"] - found["from_us"])
+    acked: DataFrame, silent: DataFrame, times: DataFrame, run: Run, cells: Cells
+) -> dict[str, float]:
+    """Add the longest times without an acknowledgement to the cells; return those outside of restarts."""
+    whole = gaps.gaps(gaps.of_all(acked, "via"), ["via"], run.measured_from_us, run.measured_until_us)
+    both = gaps.during(silent.unionByName(whole, allowMissingColumns=True), times, "left")
+    by = both.groupBy("restart", "via", F.col("topic").isNull().alias("whole"))
+    outside = {}
+    for row in by.agg(gaps.worst("us", "topic", "partition")).orderBy("restart", "via").collect():
+        longest = row["worst"]
+        if row["restart"] is not None:
+            cell = cells[row["restart"]].setdefault(row["via"], {})
+            cell["no_ack_at_all_s" if row["whole"] else "produce_gap_s"] = longest["us"] / 1e6
+            if not row["whole"]:
+                cell["produce_gap_at"] = f"{longest['topic']}-{longest['partition']}"
+        elif not row["whole"]:
+            outside[row["via"]] = longest["us"] / 1e6
+    return outside
 
 
 def _consume(
-    delivered: pd.DataFrame,
-    produce: pd.DataFrame,
-    restarts: list[Restart],
-    run: Run,
-    cells: Cells,
-    names: Iterable[str],
-) -> pd.DataFrame:
-    begin, end = run.measured_from_us, run.measured_until_us
-    silent = gaps.during(gaps.gaps(delivered, groups.PLACE, begin, end), restarts)
-    found = gaps.stalls(silent, gaps.during(produce, restarts))
-    longest = gaps.worst(found, ["restart", "group"], "stall_us", ["topic", "partition"])
-    for row in longest.to_dict("records"):
-        cell = cells[row["restart"]].setdefault(row["group"], {})
-        cell["consume_stall_s"] = row["stall_us"] / 1e6
-        cell["consume_stall_at"] = f"{row['topic']}-{row['partition']}"
+    delivered: DataFrame, silent: DataFrame, times: DataFrame, run: Run, cells: Cells, names: Iterable[str]
+) -> list[Row]:
+    """Add the longest stalls to the cells; return those of applications by partition, the longest first."""
+    unread = gaps.gaps(delivered, groups.PLACE, run.measured_from_us, run.measured_until_us)
+    # Few, and read twice.
+    found = gaps.stalls(gaps.during(unread, times), gaps.during(silent, times)).persist()
+    by = ("restart", "group")
+    for row in found.groupBy(*by).agg(gaps.worst("stall_us", "topic", "partition")).orderBy(*by).collect():
+        cell, longest = cells[row["restart"]].setdefault(row["group"], {}), row["worst"]
+        cell["consume_stall_s"] = longest["stall_us"] / 1e6
+        cell["consume_stall_at"] = f"{longest['topic']}-{longest['partition']}"
     for restart in cells.values():
         for group in names:
             restart.setdefault(group, {}).setdefault("consume_stall_s", 0.0)
-    return found
+    applied = longest_stalls(found, run).collect() if run.applications else []
+    found.unpersist()
+    return applied
 
 
 def _lag(
-    acked: pd.DataFrame,
-    delivered: pd.DataFrame,
+    acked: DataFrame,
+    delivered: DataFrame,
     restarts: list[Restart],
+    times: DataFrame,
     run: Run,
     cells: Cells,
     pairs: list[tuple[str, str]],
 ) -> dict[str, Any]:
     lags, width = groups.lag(acked, delivered, run, pairs)
+    lags = lags.persist()
     by_number = {restart.number: restart for restart in restarts}
-    for row in groups.recovery(lags, restarts, restarts[0].begin_us):
+    found = groups.recovery(lags, times, restarts[0].begin_us).orderBy("group", "restart")
+    for row in found.collect():
         cell = cells[row["restart"]].setdefault(row["group"], {})
         restart, above = by_number[row["restart"]], row["last_above_us"]
         cell["lag_recovery_s"] = 0.0 if above is None else (above - restart.begin_us) / 1e6
         cell["lag_baseline_records"], cell["lag_highest_records"] = row["baseline"], row["highest"]
         cell["lag_back"] = above is None or above <= restart.until_us - width
-    second = (lags["at_us"] - 1 - run.measured_from_us) // BIN_US
+    second = F.floor((F.col("at_us") - 1 - run.measured_from_us) / BIN_US).alias("second")
     series: dict[str, Any] = {}
-    for (group, at), most in lags.groupby(["group", second])["lag"].max().items():
-        series.setdefault(group, []).append([int(at), int(most)])
+    # A point a second, or one a bucket of a longer run: some thousands a group.
+    by_second = lags.groupBy("group", second).agg(F.max("lag").alias("lag")).orderBy("group", "second")
+    for row in by_second.collect():
+        series.setdefault(row["group"], []).append([row["second"], row["lag"]])
+    lags.unpersist()
     return series
 
 

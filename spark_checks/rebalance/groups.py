@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
 from spark_checks.rebalance.restarts import Restart
@@ -46,12 +48,12 @@ def not_stable(states: pd.DataFrame, restarts: Sequence[Restart], run: Run) -> l
 
 
 def lag(
-    acked: pd.DataFrame, delivered: pd.DataFrame, run: Run, pairs: Sequence[tuple[str, str]]
-) -> tuple[pd.DataFrame, int]:
+    acked: DataFrame, delivered: DataFrame, run: Run, pairs: Sequence[tuple[str, str]]
+) -> tuple[DataFrame, int]:
     """Return each group's lag over time, and the width of a bucket in microseconds.
 
     Lag is the sum over partitions of the highest acknowledged offset less the highest delivered one, as
-    known at the end of a bucket; redelivery does not lower it.
+    known at the end of a bucket; redelivery does not lower it. Shuffles the grains by partition.
 
     Args:
         acked: grains of acknowledgements by (topic, partition).
@@ -65,69 +67,65 @@ def lag(
     span = run.measured_until_us - run.measured_from_us
     width = max(_BUCKET_US, -(-span // _MOST_BUCKETS))
     buckets = -(-span // width)
-    ours, theirs = (_highest(grains, keys, run.measured_from_us, width, buckets)
-                    for grains, keys in ((acked, PLACE[1:]), (delivered, PLACE)))  # fmt: skip
-    lags: dict[str, Any] = {}
-    for group, topic in pairs:
-        for (name, partition), sent in ours.items():
-            if name == topic:
-                behind = _behind(sent, theirs.get((group, topic, partition)))
-                lags[group] = lags.get(group, 0) + behind
-    at = run.measured_from_us + (np.arange(buckets) + 1) * width
-    rows = [pd.DataFrame({"group": group, "at_us": at, "lag": lags[group]}) for group in sorted(lags)]
-    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(
-        columns=["group", "at_us", "lag"]
+    # Everything before the window counts into its first bucket.
+    bucket = F.greatest(F.floor((F.col("last_us") - run.measured_from_us) / width), F.lit(0)).alias("bucket")
+    of_groups = F.broadcast(acked.sparkSession.createDataFrame([*pairs], "group string, topic string"))
+    sent = acked.groupBy("topic", "partition", bucket).agg(F.max("highest").alias("sent"))
+    got = delivered.groupBy(*PLACE, bucket).agg(F.max("highest").alias("got"))
+    both = sent.join(of_groups, "topic").unionByName(
+        got.join(of_groups, ["group", "topic"], "semi"), allowMissingColumns=True
+    )
+    places = both.where(F.col("bucket") < buckets).groupBy(*PLACE, "bucket").agg(
+        F.max("sent").alias("sent"), F.max("got").alias("got")
+    )  # fmt: skip
+    of_place = Window.partitionBy(*PLACE).orderBy("bucket")
+    upto = of_place.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    known = places.select(
+        *PLACE,
+        "bucket",
+        F.max("sent").over(upto).alias("last"),
+        # The lowest of the offsets known so far stands for where the partition began.
+        F.coalesce(F.max("got").over(upto), F.min("sent").over(upto) - 1).alias("read"),
+    ).where("last is not null")
+    behind = known.withColumn("behind", F.greatest(F.col("last") - F.col("read"), F.lit(0)))
+    # How much it grew by: what is summed up then is few, a row a bucket and group.
+    before = F.coalesce(F.lag("behind").over(of_place), F.lit(0))
+    grown = behind.withColumn("grown", F.col("behind") - before).groupBy("group", "bucket")
+    of_group = Window.partitionBy("group").orderBy("bucket")
+    steps = grown.agg(F.sum("grown").alias("grown")).select(
+        "group",
+        "bucket",
+        F.sum("grown").over(of_group.rowsBetween(Window.unboundedPreceding, Window.currentRow)).alias("lag"),
+        F.when(F.lag("bucket").over(of_group).isNull(), F.lit(0)).otherwise(F.col("bucket")).alias("first"),
+        F.coalesce(F.lead("bucket").over(of_group), F.lit(buckets)).alias("next"),
+    )
+    filled = steps.withColumn("at", F.explode(F.sequence(F.col("first"), F.col("next") - 1)))
+    return filled.select(
+        "group",
+        (F.lit(run.measured_from_us) + (F.col("at") + 1) * width).alias("at_us"),
+        F.when(F.col("at") < F.col("bucket"), F.lit(0)).otherwise(F.col("lag")).alias("lag"),
     ), width
 
 
-def _highest(grains: pd.DataFrame, keys: list[str], from_us: int, width: int, buckets: int) -> dict[Any, Any]:
-    """Return by place the highest offset in each bucket, -1 where there is none."""
-    # Everything before the window counts into its first bucket.
-    bucket = np.maximum((grains["last_us"].to_numpy() - from_us) // width, 0)
-    found = {}
-    for key, rows in grains.assign(bucket=bucket).groupby(keys, sort=False, observed=True):
-        inside = rows[rows["bucket"] < buckets]
-        highest = np.full(buckets, -1)
-        np.maximum.at(highest, inside["bucket"].to_numpy(), inside["highest"].to_numpy())
-        found[key] = highest
-    return found
-
-
-def _behind(sent: Any, got: Any) -> Any:
-    """Return how far one partition's deliveries are behind at each bucket's end."""
-    known = sent >= 0
-    if not known.any():
-        return np.zeros(len(sent), np.int64)
-    # The lowest of the offsets known so far stands for where the partition began.
-    first = np.minimum.accumulate(np.where(known, sent, np.iinfo(np.int64).max))
-    last = np.maximum.accumulate(sent)
-    upto = np.full(len(sent), -1) if got is None else np.maximum.accumulate(got)
-    behind = last - np.where(upto >= 0, upto, first - 1)
-    return np.where(last >= 0, np.maximum(behind, 0), 0)
-
-
-def recovery(lags: pd.DataFrame, restarts: Sequence[Restart], first_begin_us: int) -> list[dict[str, Any]]:
+def recovery(lags: DataFrame, times: DataFrame, first_begin_us: int) -> DataFrame:
     """Return how long after each restart's begin a group's lag was above its baseline for the last time.
 
     The baseline is the highest lag of the steady window before the first restart.
 
+    Args:
+        lags: as :func:`lag` returns them.
+        times: of the restarts, as ``gaps.spans`` returns them.
+        first_begin_us: when the first restart began.
+
     Returns:
-        restart, group, baseline (records), highest (records), last_above_us (None: never above).
+        restart, group, baseline (records), highest (records), last_above_us (null: never above).
     """
-    found: list[dict[str, Any]] = []
-    for group, mine in lags.groupby("group"):
-        before = mine[mine["at_us"] <= first_begin_us]
-        for one in restarts if len(before) else ():
-            inside = mine[(mine["at_us"] >= one.begin_us) & (mine["at_us"] <= one.until_us)]
-            if not len(inside):
-                continue
-            baseline = int(before["lag"].max())
-            above = inside["at_us"][inside["lag"] > baseline]
-            found.append({
-                "restart": one.number,
-                "group": group,
-                "baseline": baseline,
-                "highest": int(inside["lag"].max()),
-                "last_above_us": int(above.max()) if len(above) else None,
-            })  # fmt: skip
-    return found
+    before = F.max(F.when(F.col("at_us") <= first_begin_us, F.col("lag")))
+    based = lags.withColumn("baseline", before.over(Window.partitionBy("group"))).where(
+        "baseline is not null"
+    )
+    inside = F.col("at_us").between(F.col("begin_us"), F.col("until_us"))
+    return based.join(times, inside).groupBy("restart", "group", "baseline").agg(
+        F.max("lag").alias("highest"),
+        F.max(F.when(F.col("lag") > F.col("baseline"), F.col("at_us"))).alias("last_above_us"),
+    )  # fmt: skip

@@ -19,14 +19,14 @@ _MEASURES: Final = ("ownerless_s", "consume_stall_s", "not_stable_s", "lag_recov
 Change = Mapping[str, Any]
 
 
-def unassigned(assignments: pd.DataFrame, restarts: Sequence[Restart], run: Run) -> pd.DataFrame:
+def unassigned(assignments: pd.DataFrame, restarts: Sequence[Restart], run: Run) -> list[dict[str, Any]]:
     """Return how long each partition had no owner after it was revoked or lost, by restart.
 
     From the event until any member's next assignment, or the end of the steady window. When another member
     had it assigned just before, it was never without an owner.
 
     Returns:
-        restart, group, topic, partition, from_us, ownerless_us.
+        restart, group, topic, partition, from_us, ownerless_us, the longest last.
     """
     rows = assignments[assignments["group"].isin(run.watched_groups())]
     rows = rows.assign(assigned=rows["event"] == "assigned")
@@ -47,7 +47,10 @@ def unassigned(assignments: pd.DataFrame, restarts: Sequence[Restart], run: Run)
         gone[(gone["at_us"] >= one.begin_us) & (gone["at_us"] < one.until_us)].assign(restart=one.number)
         for one in restarts
     ]
-    return pd.concat(parts, ignore_index=True)[["restart", *PLACE, "from_us", "ownerless_us"]]
+    found = pd.concat(parts, ignore_index=True)[["restart", *PLACE, "from_us", "ownerless_us"]]
+    order = found.sort_values(["ownerless_us", "from_us", "topic", "partition"], kind="stable")
+    longest_last: list[dict[str, Any]] = order.to_dict("records")
+    return longest_last
 
 
 def changes(assignments: pd.DataFrame, run: Run) -> list[Change]:

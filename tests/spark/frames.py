@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
 from spark_checks.engine.readers import Evidence
@@ -16,6 +20,10 @@ from spark_checks.engine.spark_types import TABLES
 
 Row = dict[str, Any]
 TOPIC, GROUP = "t", "g"
+#: A scan as Spark draws it: its counters, and where it read.
+_SCAN: Final = re.compile(r'label="([^"]*Scan parquet[^"]*)"[^\n]*?tooltip="([^\n]*)"')
+_ROWS: Final = re.compile(r"number of output rows: ([\d,]+)")
+_TABLE: Final = re.compile(r"Location: \w+ ?(?:\(\d+ paths?\))?\[[^\]\s]*/(\w+)[\],]")
 
 
 def us(seconds: float) -> int:
@@ -142,20 +150,68 @@ def shuffled(spark: SparkSession) -> Iterator[Counted]:
 
 
 @contextmanager
-def collecting(spark: SparkSession, most: str) -> Iterator[None]:
-    """Refuse jobs meanwhile that bring more than this to the driver."""
-    conf = spark.sparkContext._jsc.sc().conf()
+def scanned(spark: SparkSession) -> Iterator[Counter[str]]:
+    """Count the rows that Spark reads meanwhile from the files of each table, by its own counters."""
+    store, found = spark._jsparkSession.sharedState().statusStore(), Counter[str]()
+
+    def executions() -> dict[int, Any]:
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+        each = store.executionsList().iterator()
+        listed = iter(lambda: each.next() if each.hasNext() else None, None)
+        return {one.executionId(): one for one in listed}
+
+    before = executions()
+    yield found
+    for number in executions().keys() - before.keys():
+        # What is kept is in the plan of whoever reads it; rows are counted where they were read from files.
+        drawn = store.planGraph(number).makeDotFile(store.executionMetrics(number))
+        for label, description in _SCAN.findall(drawn):
+            rows, table = _ROWS.search(label), _TABLE.search(description)
+            if rows and table:
+                found[table[1]] += int(rows[1].replace(",", ""))
+
+
+@contextmanager
+def collecting(spark: SparkSession, most: str, broadcast: str = "10m") -> Iterator[list[int]]:
+    """Refuse jobs meanwhile that bring more than this to the driver; give the rows that Python gets each time.
+
+    Spark also collects what it broadcasts by its own choice, where it reckons with less than ``broadcast``.
+    """
+    conf, rows = spark.sparkContext._jsc.sc().conf(), list[int]()
     before = conf.get("spark.driver.maxResultSize", "1g")
-    conf.set("spark.driver.maxResultSize", most)
+    frames: Any = type(spark.range(1))
+
+    def counted(name: str) -> Any:
+        ask = getattr(frames, name)
+
+        def asked(self: DataFrame) -> Any:
+            found = ask(self)
+            rows.append(len(found))
+            return found
+
+        return asked
+
     try:
-        yield
+        conf.set("spark.driver.maxResultSize", most)
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", broadcast)
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("collect", "toArrow", "toPandas"):
+                patch.setattr(frames, name, counted(name))
+            yield rows
     finally:
         conf.set("spark.driver.maxResultSize", before)
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
 
 
 def many(spark: SparkSession, table: str, row: Row, count: int, **columns: str) -> DataFrame:
-    """Rows as this one, but for columns that are an expression of their number ``n``."""
-    numbered = frame(spark, table, [row]).drop(*columns).crossJoin(spark.range(0, count, 1, 2).toDF("n"))
-    kinds = {field.name: field.dataType.simpleString() for field in TABLES[table]}
-    made = (f"cast({how} as {kinds[name]}) as `{name}`" for name, how in columns.items())
-    return numbered.selectExpr("*", *made).select(*kinds)
+    """Rows as this one, but for columns that are an expression of their number ``n``.
+
+    Not a product of the row and its numbers: Spark would hold all rows of it in memory at once.
+    """
+    made = (
+        (F.expr(columns[field.name]) if field.name in columns else F.lit(row.get(field.name)))
+        .cast(field.dataType)
+        .alias(field.name)
+        for field in TABLES[table]
+    )
+    return spark.range(0, count, 1, 2).toDF("n").select(*made)

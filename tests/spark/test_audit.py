@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from io import StringIO
@@ -27,12 +28,14 @@ from kedge.setup import packages as machine
 from spark_checks.__main__ import main
 from spark_checks.checks import partitions
 from spark_checks.engine import session
+from spark_checks.engine.readers import LARGE
 from spark_checks.job import Audit, audit
 from spark_checks.report import documents, terminal
 from spark_checks.report import page as report
 from spark_checks.report.history import beside_earlier, figures_of
 from spark_checks.results import Earlier, Figure, Recommendation, Result, Verdict, more_partitions
 from tests.faults.synthetic import write_evidence, write_file
+from tests.spark.frames import scanned
 
 pytestmark = pytest.mark.spark
 
@@ -44,10 +47,18 @@ LEVELS = {
 
 
 @pytest.fixture(scope="module")
-def passed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Audit:
+def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Audit, Counter[str]]:
+    """An audit, and the rows that it read of each table."""
     folder = tmp_path_factory.mktemp("good")
     write_evidence(folder, 11_000, mirrored=True)
-    return audit(spark, str(folder), Levels.model_validate(LEVELS))
+    with scanned(spark) as read:
+        done = audit(spark, str(folder), Levels.model_validate(LEVELS))
+    return done, read
+
+
+@pytest.fixture(scope="module")
+def passed(audited: tuple[Audit, Counter[str]]) -> Audit:
+    return audited[0]
 
 
 def test_good_evidence_passes_every_check(passed: Audit) -> None:
@@ -60,6 +71,17 @@ def test_good_evidence_passes_every_check(passed: Audit) -> None:
         assert {figure.verdict for figure in result.figures} <= {"pass", "measured"}, result.name
     assert passed.verdict == "pass"
     assert not [result.anomalies for result in passed.results if result.anomalies]
+
+
+def test_a_table_is_read_a_few_times(audited: tuple[Audit, Counter[str]]) -> None:
+    """What several checks need is summed up once and kept: passes over each table, by Spark's counters."""
+    done, read = audited
+    passes = {name: rows / done.evidence.need(name).count() for name, rows in read.items() if name in LARGE}
+    # The ledger once for sums, times to the acknowledgement, and grains. Of records the mirror has two more.
+    assert passes.keys() == {"ledger", "records", "deliveries"}
+    assert passes["ledger"] <= 3
+    assert passes["records"] <= 5.1
+    assert passes["deliveries"] <= 4
 
 
 def test_an_audit_keeps_nothing_in_its_session(spark: SparkSession, tmp_path: Path) -> None:

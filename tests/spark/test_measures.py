@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kedge.evidence.levels import Levels
-from spark_checks.checks import latency, partitions, throughput
+from spark_checks.checks import latency, partitions, throughput, zombies
+from spark_checks.delivery import check as delivery
 from spark_checks.delivery.producer_to_topic import topic_hop
 from spark_checks.engine.facts import ledger_by
 from spark_checks.rebalance import check as rebalance
@@ -80,6 +81,73 @@ def test_what_is_collected_does_not_grow_with_records(spark: SparkSession) -> No
             count / 9, 1
         )
         assert partitions.check(whole, levels()).measured["t"]["partitions"] == many_of
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("count", "most", "broadcast"),
+    [
+        # What Spark broadcasts by its own choice is collected too; here it chooses none, and what is left is
+        # what the audit asks for.
+        pytest.param(60_000, "1500k", "-1", marks=pytest.mark.slow),
+        pytest.param(1_000_000, "64m", "10m", marks=pytest.mark.long),
+    ],
+)
+def test_what_is_collected_does_not_grow_with_faults(
+    spark: SparkSession, count: int, most: str, broadcast: str
+) -> None:
+    """Each record is found twice, at places that were not acknowledged, in an order in which it was not sent.
+
+    Of the two its group got one, twice.
+    """
+    many_of = 200
+    about = run(
+        topic={"partitions": many_of, "start_offsets": dict.fromkeys(map(str, range(many_of)), 0)},
+        producers={str(one): {"via": "kafka", "topic": "t"} for one in range(many_of)},
+    )
+    # Each producer goes round the partitions, beginning with its own.
+    columns = {"producer": f"n % {many_of}", "seq": f"n div {many_of}"}
+    columns |= {"partition": f"(n + n div {many_of}) % {many_of}", "offset": f"{count} - n div {many_of}"}
+    at = f"{us(1)} + (n * 7919) % 9000000"
+    ledger = columns | {"intended_us": at, "sent_us": at, "acked_us": at}
+    records = columns | {"intended_us": at, "timestamp_us": at}
+    deliveries = columns | {"intended_us": at, "received_us": f"{at} + 1000"}
+    copies = {"offset": f"{2 * count} - n div {many_of}"}
+    held_by = {"group": "g", "consumer": "c", "topic": "t", "event": "assigned", "at_us": us(0)}
+    whole = evidence(
+        spark,
+        about,
+        ledger=[],
+        records=[],
+        actions=RESTART,
+        assignments=[held_by | {"partition": number} for number in range(many_of)],
+    )
+
+    def twice(table: str, row: Row, made: dict[str, str], other: dict[str, str]) -> DataFrame:
+        return many(spark, table, row, count, **made).union(many(spark, table, row, count, **made | other))
+
+    tables = {
+        "ledger": many(spark, "ledger", sent(0), count, **ledger | {"offset": f"{3 * count} + n"}),
+        "records": twice("records", held(0) | {"crc": 100}, records, copies),
+        "deliveries": twice("deliveries", got(0), deliveries, {"received_us": f"{at} + 2000"}),
+    }
+    whole = replace(whole, tables={**whole.tables, **tables})
+    with collecting(spark, most, broadcast) as rows:
+        assert ledger_by(whole, "producer", "block", "outcome").count() == many_of
+        found = delivery.check(whole, levels())
+        assert {
+            found.measured[kind] for kind in ("duplicated", "misplaced", "undelivered", "redelivered")
+        } == {count}
+        assert found.measured["reordered"] > count // 4
+        assert throughput.check(whole, levels()).measured["kafka"]["mean_records_per_s"] == round(
+            count / 9, 1
+        )
+        assert latency.check(whole, levels()).measured["kafka"]["ack_records"] == count
+        assert partitions.check(whole, levels()).measured["t"]["partitions"] == many_of
+        assert rebalance.check(whole, levels()).measured["restarts"] == 1
+        assert zombies.check(whole, levels()).measured["zombies"] == 0
+    # Seconds, partitions, and times of three digits.
+    assert max(rows) < 10_000
 
 
 def test_a_rate_met_over_the_window_passes(spark: SparkSession) -> None:

@@ -54,6 +54,13 @@ def test_a_member_that_stopped_reading_counts_from_its_last_delivery(spark: Spar
     assert result.measured["held_s"] == 17
 
 
+@pytest.mark.parametrize(("last", "zombies"), [(13.0, 1), (14.0, 1), (14.1, 0)])
+def test_a_silence_under_six_seconds_is_a_slow_read(spark: SparkSession, last: float, zombies: int) -> None:
+    events = [event(0, "a"), event(20, "a", "revoked")]
+    read = [n / 2 for n in range(int(last) * 2)] + [last]
+    assert judged(spark, events, read, level=0).measured["zombies"] == zombies
+
+
 def test_members_that_read_are_none(spark: SparkSession) -> None:
     events = [event(0, "a"), event(10, "a", "revoked"), event(10, "b")]
     assert judged(spark, events, [n + 0.1 for n in range(20)]).measured == {"zombies": 0, "held_s": 0.0}
