@@ -55,6 +55,7 @@ TARGETS = {
     "demo-streams": replace(DEMO, jars=(KAFKA, STREAMS), sample=True),
     "demo-capacity": DEMO,
     "demo-compare": DEMO,
+    "demo-watch": DEMO,
     "demo-mirror": replace(DEMO, jars=(KAFKA, CLASSIC_KAFKA), link=True),
     "fleet-up": Target(fleet=True),
     "check": Target(requirements=(BASE, TESTS, LINT)),

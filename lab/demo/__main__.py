@@ -91,6 +91,8 @@ def phases(inventory: str, trials: str = "", variants: Sequence[str] = ()) -> tu
         Phase("fleet up", (python, "-m", "lab.fleet", "up", "--inventory", inventory), 30),
         Phase("deploy", (*play, "deploy.yml")),
     )
+    if trials == "watch":
+        return (*begin, Phase("restart under a watch", (python, "-m", "lab.demo.foreign", inventory)))
     if trials:
         arms = ("-e", json.dumps({"arms": list(variants)})) if trials == "compare" else ()
         return (*begin, Phase(trials, (*play, f"{trials}.yml", *_TRIALS[trials], *arms)))
@@ -145,7 +147,7 @@ def inventory_of(asked: DemoOptions, say: Callable[[str], None]) -> str:
     Raises:
         Problem: with the plan's first error.
     """
-    if asked.trials:
+    if asked.trials in _TRIALS:
         return os.path.relpath(for_trials(PROJECT / INVENTORY, DERIVED), PROJECT)
     if asked.inventory != INVENTORY:
         return asked.inventory

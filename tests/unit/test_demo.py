@@ -21,6 +21,7 @@ from kedge.setup.problem import Problem
 from lab.demo import __main__ as demo
 from lab.demo import load
 from lab.demo.archive import VENDORS, checksum
+from lab.demo.foreign import compared
 from lab.demo.inventory import derive
 from lab.demo.options import DemoOptions, Vendor, main, parse
 
@@ -215,6 +216,18 @@ def test_the_variants_that_are_asked_for_take_turns(given: str, variants: list[s
     assert [one for one in last.command if "arms" in one] == [json.dumps({"arms": variants})]
     *_, last = demo.phases("inventories/local", "capacity", asked.variants)
     assert not [one for one in last.command if "arms" in one]
+
+
+def test_a_watch_ends_a_demo_whose_load_is_taken_for_anothers() -> None:
+    *_, last = demo.phases("inventories/local", parse(["--trials=watch", "--load=5000"]).trials)
+    assert last.command[1:] == ("-m", "lab.demo.foreign", "inventories/local")
+
+
+@pytest.mark.parametrize(("watched_s", "status"), [(7.1, 0), (8.0, 1), (None, 1)])
+def test_a_watch_is_held_against_what_clients_saw(watched_s: float | None, status: int) -> None:
+    exact = {"by_restart": [{"by": {"g": {"consume_stall_s": seen}}} for seen in (2.0, 5.0)]}
+    about = {"delivery_gap_s": watched_s, "commits_every_s": 1.5}
+    assert compared(exact, {"interval_s": 0.5, "by_group": {"g": about}}) == status
 
 
 def refused(archive: Path, distribution: str = "confluent", version: str = "8.3.1", *more: str) -> str:
