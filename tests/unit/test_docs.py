@@ -50,9 +50,9 @@ ELSEWHERE = {
     ".venv/bin/ansible-playbook -i inventories/mine reboot.yml --limit localhost,rest1": "tests/e2e/test_changes.py",
     ".venv/bin/ansible-playbook -i inventories/mine verify.yml": "tests/e2e/test_demo.py, on the local fleet",
     ".venv/bin/ansible-playbook -i inventories/mine verify.yml -e verify_steps=watch": "tests/kafka/test_watch.py",
-    ".venv/bin/ansible-playbook -i inventories/mine rolling_restart.yml -e watch=true": "make demo-watch",
+    ".venv/bin/ansible-playbook -i inventories/mine rolling_restart.yml -e watch=true": "tests/e2e/test_watch_demo.py",
     ".venv/bin/python -m verify.audit --run-dir runs/latest --inventory runs/latest/inventory.yml": "verify.yml starts it",
-    "make demo-watch LOAD=5000": "by hand: it takes a fleet",
+    "make demo-watch LOAD=5000": "tests/e2e/test_watch_demo.py",
     ".venv/bin/kedge audit --evidence runs/latest/evidence --slo runs/latest/slo.yml "
     "--out runs/latest/report --history runs/history": "tests/spark/test_audit.py, tests/e2e/test_demo.py",
     ".venv/bin/kedge audit compare runs/before runs/after": "tests/unit/test_compare.py",
