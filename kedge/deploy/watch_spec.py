@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from kedge.evidence.load_options import KafkaLoad, RestLoad
 from kedge.evidence.watch_options import WatchOptions
 from kedge.plan.document import reached
+from kedge.plan.inventory.secrets import public
 
 #: From a watch's end until it is on disk.
 _END_SECONDS: Final = 60
@@ -15,7 +16,12 @@ _START_SECONDS: Final = 90
 
 
 def watch_spec(
-    verify: Mapping[str, Any], plan: Mapping[str, Any], run_id: str, *, alone: bool = True
+    verify: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    run_id: str,
+    *,
+    alone: bool = True,
+    changing: bool = False,
 ) -> dict[str, Any]:
     """Return what a run watches (watch.json): topics and groups of what is planned, without kedge's own load.
 
@@ -24,7 +30,10 @@ def watch_spec(
         plan: the plan's document.
         run_id: the run.
         alone: whether no load of kedge's own runs beside it.
+        changing: whether the playbook changes something meanwhile.
     """
+    # watch.json is kept with the run; passwords reach the watch by its environment.
+    verify = public(verify)
     own = [
         {"group": model.model_fields["group"].default, **part}
         for part, model in ((verify.get("kafka"), KafkaLoad), (verify.get("rest"), RestLoad))
@@ -50,6 +59,7 @@ def watch_spec(
     return {
         "run_id": run_id,
         "alone": alone,
+        "changing": changing,
         "options": dict(verify.get("watch") or {}),
         "clusters": clusters,
         "members": _members(plan),

@@ -63,10 +63,15 @@ class WatchedCluster(_Model):
 
 
 class WatchSpec(_Model):
-    """The whole of watch.json; ``members`` are addresses of hosts by service, ``alone`` is without a load."""
+    """The whole of watch.json.
+
+    ``members`` are addresses of hosts by service. ``alone`` is without a load, ``changing`` beside a playbook
+    that changes something.
+    """
 
     run_id: Text
     alone: bool = True
+    changing: bool = False
     options: WatchOptions = WatchOptions()
     clusters: dict[Text, WatchedCluster]
     members: dict[Text, list[Text]] = {}

@@ -53,19 +53,37 @@ def test_groups_with_members_on_hosts_of_a_service_are_watched_with_their_topics
 
 
 def test_flows_and_applications_have_their_groups_and_internal_topics_watched() -> None:
-    groups = {"app": group("app-store-changelog"), "flow": group("orders", at="10.0.0.2"), "gone": group()}
+    groups = {
+        "app": group("app-store-changelog"),
+        "flow": group("orders", at="10.0.0.2"),
+        "gone": group(),
+        "mm2": group("far"),
+    }
     found = chosen(groups, groups=["app", "flow"], applications=["app"])
     assert found.groups["app"] == (["app-store-changelog"], "classic", [])
     assert found.groups["flow"][2] == ["mirror_maker"]
     assert found.topics == {"orders": 4, "app-store-changelog": 2}
 
 
+def test_group_of_which_no_topic_is_watched_is_left_out_and_named() -> None:
+    groups = {"named": group(), "fed": group("mine"), "beyond": group("other")}
+    found = chosen(groups, {"groups": list(groups), "most_partitions": 8})
+    assert found.groups == {}
+    assert {one.name: one.why for one in found.left} == {
+        "other": "more than 8 partitions (verify.watch.most_partitions)",
+        "named": "it has no members and no commits",
+        "fed": "none of its topics is watched",
+        "beyond": "none of its topics is watched",
+    }
+
+
 def test_what_is_named_comes_first_and_what_is_over_a_bound_is_named() -> None:
     groups = {name: group("orders") for name in ("a", "b", "z")}
-    found = chosen(groups, {"groups": ["z"], "most_groups": 2, "topics": ["other"], "most_partitions": 10})
+    options = {"groups": ["z"], "most_groups": 2, "topics": ["other"], "most_partitions": 13}
+    found = chosen(groups, options, topics=["orders", "clicks"])
     assert list(found.groups) == ["z", "a"]
-    assert found.topics == {"other": 9}
-    assert [(one.kind, one.name) for one in found.left] == [("group", "b"), ("topic", "orders")]
+    assert found.topics == {"other": 9, "orders": 4}
+    assert [(one.kind, one.name) for one in found.left] == [("group", "b"), ("topic", "clicks")]
 
 
 def test_kedges_own_load_is_watched_where_it_is_named() -> None:
@@ -92,10 +110,11 @@ def test_spec_has_what_is_planned_and_none_of_the_kits_own_load() -> None:
     verify = {
         "cluster": "leaf",
         "kafka": {"topic": "verify"},
-        "client": {"client.rack": "r1"},
+        "client": {"client.rack": "r1", "sasl.password": "planted"},
         "watch": {"for_s": 9},
     }
     found = watch_spec(verify, plan, "r")
+    assert "planted" not in json.dumps(found)
     leaf, core = found["clusters"]["leaf"], found["clusters"]["core"]
     assert leaf["topics"] == ["orders", "verify"]
     assert (leaf["own_topics"], leaf["own_groups"]) == (["verify"], ["kedge-kafka"])
@@ -143,8 +162,12 @@ class Brokers:
         return SimpleNamespace(topics={"orders": SimpleNamespace(error=None, partitions={0: None})})
 
     def list_consumer_groups(self, **_: Any) -> Future[Any]:
-        names = [SimpleNamespace(group_id=name) for name in ("open", "secret", "shared")]
+        names = [SimpleNamespace(group_id=name) for name in ("open", "secret", "shared", "idle")]
         return answered(SimpleNamespace(valid=names, errors=[]))
+
+    def list_consumer_group_offsets(self, asked: list[Any], **_: Any) -> dict[str, Future[Any]]:
+        place = SimpleNamespace(topic="orders", error=None)
+        return {one.group_id: answered(SimpleNamespace(topic_partitions=[place])) for one in asked}
 
     def describe_consumer_groups(self, names: list[str], **_: Any) -> dict[str, Future[Any]]:
         return {name: answered(self.about(name)) for name in names}
@@ -152,6 +175,9 @@ class Brokers:
     def about(self, name: str) -> Any:
         if name == "secret":
             return KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+        if name == "idle":
+            kind, state = SimpleNamespace(name="CLASSIC"), SimpleNamespace(name="EMPTY")
+            return SimpleNamespace(state=state, type=kind, members=[])
         place = SimpleNamespace(topic_partitions=[SimpleNamespace(topic="orders")])
         member = SimpleNamespace(host="/10.9.9.9", assignment=place)
         state = SimpleNamespace(name="DEAD" if name == "shared" else "STABLE")
@@ -170,7 +196,8 @@ def answered(answer: Any) -> Future[Any]:
 def test_group_that_may_not_be_described_is_named_and_the_rest_goes_on() -> None:
     spec = WatchSpec(run_id="r", clusters={"leaf": cluster()})
     found = choice_of(spec, cluster(), Brokers(), {})  # type: ignore[arg-type]
-    assert found.groups == {"open": (["orders"], "consumer", [])}
+    # Who has no members is known by what it committed.
+    assert found.groups == {"open": (["orders"], "consumer", []), "idle": (["orders"], "classic", [])}
     whys = {one.name: one.why for one in found.left}
     assert "authorization failed" in whys["secret"].lower()
     assert "share group" in whys["shared"]

@@ -148,7 +148,7 @@ def test_balancer_of_a_watch_is_sampled_by_its_socket(tmp_path: Path) -> None:
     assert "admin.sock" not in ssh_command(access, {})[-1].rpartition("main(sys.argv")[2]
 
 
-def test_balancer_tells_of_each_server_and_of_what_it_answered_itself(tmp_path: Path) -> None:
+def test_balancer_tells_of_each_server_and_of_what_clients_got(tmp_path: Path) -> None:
     counted = "hrsp_1xx,hrsp_2xx,hrsp_3xx,hrsp_4xx,hrsp_5xx,hrsp_other"
     told = (
         f"# pxname,svname,status,qcur,econ,eresp,{counted},\n"
@@ -171,12 +171,12 @@ def test_balancer_tells_of_each_server_and_of_what_it_answered_itself(tmp_path: 
 
         threading.Thread(target=answer).start()
         found = host_sampler.servers(str(path))
-    assert found == [["rest1:8082", "UP_1/2", 162, 6, 6, 3, 4, 2], ["haproxy", "UP", 2, 0, 2, 0, 0, 0]]
+    assert found == [["clients", "OPEN", 27, 9, 9, 0, 0, 0], ["rest1:8082", "UP_1/2", 162, 6, 6, 3, 4, 2]]
     sampled = json.loads(line()) | {"servers": found}
-    (first, own) = rows("lb1", {}, json.dumps(sampled).encode())["balancer"]
+    (clients, first) = rows("lb1", {}, json.dumps(sampled).encode())["balancer"]
     assert first["server"] == "rest1:8082"
     assert (first["requests"], first["server_errors"], first["queued"]) == (162, 6, 2)
-    assert (own["at_us"], own["server_errors"]) == (9, 2)
+    assert (clients["at_us"], clients["server_errors"]) == (9, 9)
 
 
 def test_interfaces_of_the_host_alone_are_counted(tmp_path: Path) -> None:

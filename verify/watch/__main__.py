@@ -70,6 +70,7 @@ class _Watch:
         self._usual_until_us: int | None = None
         self._ended_us: int | None = None
         self._usual_lag: dict[str, int] = {}
+        self._usual_states: dict[str, set[str]] = {}
 
     def run(self) -> int:
         """Lead through the phases; return the exit status."""
@@ -124,6 +125,7 @@ class _Watch:
         began = time.monotonic()
         while time.monotonic() - began < self._spec.options.before_s and not self._stopped():
             for group, stands in _read(self._dir / STANDS).items():
+                self._usual_states.setdefault(group, set()).add(stands["state"])
                 if stands["lag"] is not None:
                     self._usual_lag[group] = max(self._usual_lag.get(group, 0), stands["lag"])
             self._tick("warming")
@@ -139,11 +141,11 @@ class _Watch:
         self._ended_us = self._clock.now_us()
 
     def _not_back(self) -> list[str]:
-        """Return the groups that are not stable, or further behind than they usually are."""
+        """Return the groups that are in no state that they usually are in, or further behind than usual."""
         return [
             group
             for group, stands in _read(self._dir / STANDS).items()
-            if stands["state"] not in ("Stable", "Empty")
+            if stands["state"] not in {"Stable", *self._usual_states.get(group, ())}
             or (stands["lag"] or 0) > self._usual_lag.get(group, stands["lag"] or 0)
         ]
 
@@ -185,6 +187,7 @@ class _Watch:
             "ended_us": self._ended_us if whole else None,
             **{key: self._chosen.get(key, empty) for key, empty in _PARTS.items()},
             "balancers": list(self._spec.balancers),
+            "changing": self._spec.changing,
         }
         write_json(self._dir / OUTCOME, outcome)
         if self._spec.alone:

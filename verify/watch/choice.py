@@ -15,7 +15,7 @@ MOST_NAMED: Final = 50
 
 
 class Described(NamedTuple):
-    """A group as it is: its protocol, the addresses of its members, the topics that they have."""
+    """A group as it is: its protocol, the addresses of its members, the topics that it reads."""
 
     protocol: str
     addresses: frozenset[str]
@@ -84,6 +84,14 @@ def choose(
         )
     made.left += [Left("group", name, why) for name, why in sorted(refused.items())]
     _topics(made, cluster, options, topics, served)
+    for name, (of, protocol, services) in list(made.groups.items()):
+        if watched := [topic for topic in of if topic in made.topics]:
+            made.groups[name] = (watched, protocol, services)
+        else:
+            # Of a group without a watched topic nothing could be said but its state.
+            del made.groups[name]
+            why = "none of its topics is watched" if of else "it has no members and no commits"
+            made.left.append(Left("group", name, why))
     return made
 
 

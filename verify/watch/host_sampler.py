@@ -88,13 +88,13 @@ def links(net: str = "/sys/class/net") -> list[tuple[str, int, int, int | None]]
 #: Columns of HAProxy's statistics (management guide, 9.1), as the table balancer has them after the requests.
 _COUNTERS = ("hrsp_4xx", "hrsp_5xx", "econ", "eresp", "qcur")
 _ANSWERS = tuple(f"hrsp_{kind}" for kind in ("1xx", "2xx", "3xx", "4xx", "5xx", "other"))
-#: What the balancer answers by itself, such as the 503 of no server that is up.
-_ITSELF = "haproxy"
+#: Stands for what clients got: of servers, and of the balancer itself, which no backend counts.
+_CLIENTS = "clients"
 _ANSWER_S = 2.0
 
 
 def servers(path: str) -> list[list[str | int]]:
-    """Return the counters of a balancer's servers and of itself; raises OSError, ValueError."""
+    """Return the counters of a balancer's servers and of its clients; raises OSError, ValueError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
         asked.settimeout(_ANSWER_S)
         asked.connect(path)
@@ -104,24 +104,16 @@ def servers(path: str) -> list[list[str | int]]:
             answer += piece
     totals: dict[str, list[int]] = {}
     status: dict[str, str] = {}
-    own = [0] * (1 + len(_COUNTERS))
     for row in csv.DictReader(io.StringIO(answer.decode(errors="replace").lstrip("# "))):
-        name = row["svname"]
-        if name == "FRONTEND":
+        if row["svname"] == "BACKEND":
             continue
+        name = _CLIENTS if row["svname"] == "FRONTEND" else row["svname"]
         counts = [sum(int(row.get(column) or 0) for column in _ANSWERS)]
         counts += [int(row.get(column) or 0) for column in _COUNTERS]
-        if name == "BACKEND":
-            own = [sum(pair) for pair in zip(own, counts, strict=True)]
-        else:
-            # A server stands in each backend that knows it.
-            totals[name] = [
-                sum(pair) for pair in zip(totals.get(name, [0] * len(counts)), counts, strict=True)
-            ]
-            status.setdefault(name, row["status"].replace(" ", "_"))
-    for counts in totals.values():
-        own = [max(0, whole - part) for whole, part in zip(own, counts, strict=True)]
-    totals[_ITSELF], status[_ITSELF] = own, "UP"
+        # A server stands in each backend that knows it.
+        before = totals.get(name, [0] * len(counts))
+        totals[name] = [sum(pair) for pair in zip(before, counts, strict=True)]
+        status.setdefault(name, row["status"].replace(" ", "_"))
     return [[name, status[name], *counts] for name, counts in totals.items()]
 
 

@@ -114,6 +114,8 @@ class ClusterWatcher:
         self._asked: dict[_Key, Any] = {}
         self._answered: SimpleQueue[tuple[_Key, int]] = SimpleQueue()
         self._ends: dict[Place, int] = {}
+        #: Partitions in which a group was seen, by label: it stays there while it has no members.
+        self._places: dict[str, set[Place]] = {}
         self._owners: dict[str, Owners] = {}
         self._assignors: dict[str, str] = {}
         #: By label: state and lag as they were last told; None before.
@@ -220,7 +222,9 @@ class ClusterWatcher:
         )
 
     def _note_commits(self, label: str, found: Any, at_us: int) -> None:
-        commits = dict.fromkeys(self._owners.get(label, {}), _UNCOMMITTED)
+        places = self._places.setdefault(label, set())
+        places |= self._owners.get(label, {}).keys()
+        commits = dict.fromkeys(places, _UNCOMMITTED)
         commits |= {(tp.topic, tp.partition): tp.offset for tp in found.topic_partitions if tp.error is None}
         rows: list[dict[str, Any]] = [
             {
@@ -359,10 +363,24 @@ def choice_of(
                 refused[name] = "it is no consumer group, such as a share group"
             else:
                 groups[name] = _described(found)
+    for name in [name for name, found in groups.items() if not found.topics]:
+        # It has no members now, or none that joined: what it committed tells what it reads.
+        if time.monotonic() > deadline:
+            break
+        groups[name] = groups[name]._replace(topics=_committed(admin, name))
     choice = choose(cluster, spec.options, members, topics, groups, refused)
     if listing.errors:
         choice.left.append(Left("cluster", cluster.bootstrap_servers, "a broker did not list its groups"))
     return choice
+
+
+def _committed(admin: AdminClient, group: str) -> frozenset[str]:
+    asked = [ConsumerGroupTopicPartitions(group)]
+    try:
+        found = admin.list_consumer_group_offsets(asked, **_IN_TIME)[group].result(2 * ANSWER_S)
+    except (KafkaException, TimeoutError):
+        return frozenset()
+    return frozenset(tp.topic for tp in found.topic_partitions if tp.error is None)
 
 
 def _described(found: ConsumerGroupDescription) -> Described:
