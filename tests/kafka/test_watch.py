@@ -34,7 +34,7 @@ def watched(run_dir: Path, broker: CrashableBroker, **cluster: Any) -> Iterator[
     spec = {
         "run_id": "watch",
         "clusters": {"leaf": about},
-        "options": {"interval_s": INTERVAL_S, "before_s": 3, "after_s": 30},
+        "options": {"interval_s": INTERVAL_S, "before_s": 10, "after_s": 30},
     }
     (run_dir / "evidence").mkdir(parents=True)
     (run_dir / "watch.json").write_text(json.dumps(spec))

@@ -7,8 +7,8 @@ counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 from kedge.evidence.border.cluster import member as named
 from kedge.evidence.writing import EvidenceWriter
 from verify.process import now_us
-from verify.watch.ownership import GroupSample, Owners, changes, owners_after
+from verify.watch.ownership import GroupSample, Owners, OwnershipChange, changes, owners_after
 from verify.watch.timer import ANSWER_S, SampleTimer
 
 #: Kafka's own names. librdkafka has none for the Assigning and Reconciling of KIP-848: they come as UNKNOWN.
@@ -45,6 +45,30 @@ def to_sample(description: ConsumerGroupDescription) -> GroupSample:
 def describe(admin: AdminClient, group: str, timeout_s: float = ANSWER_S) -> GroupSample:
     """Return a group as it is now; raises KafkaException when the broker does not say."""
     return to_sample(admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result())
+
+
+def state_columns(group: str, sample: GroupSample, at_us: int) -> dict[str, Any]:
+    """Return a sample of a group as a row of ``group_states``."""
+    return {
+        "group": group,
+        "at_us": [at_us],
+        "state": sample.state,
+        "members": len(sample.members),
+        "assigned": sum(len(owned) for owned in sample.members.values()),
+    }
+
+
+def ownership_columns(group: str, found: Sequence[OwnershipChange], at_us: int) -> dict[str, Any]:
+    """Return changes of ownership, at least one, as rows of ``assignments``."""
+    consumer, topic, partition, event = zip(*found, strict=True)
+    return {
+        "group": group,
+        "consumer": list(consumer),
+        "topic": list(topic),
+        "partition": list(partition),
+        "event": list(event),
+        "at_us": at_us,
+    }
 
 
 class GroupWatcher:
@@ -99,15 +123,7 @@ class GroupWatcher:
             return
         at_us = now_us()
         self._tell(sample, at_us)
-        self._states.append(
-            {
-                "group": self._group,
-                "at_us": [at_us],
-                "state": sample.state,
-                "members": len(sample.members),
-                "assigned": sum(len(owned) for owned in sample.members.values()),
-            }
-        )
+        self._states.append(state_columns(self._group, sample, at_us))
         if self._assignments:
             self._note_ownership(sample, at_us)
 
@@ -119,16 +135,6 @@ class GroupWatcher:
         if self._assignments is None:
             return
         if found:
-            consumer, topic, partition, event = zip(*found, strict=True)
-            self._assignments.append(
-                {
-                    "group": self._group,
-                    "consumer": list(consumer),
-                    "topic": list(topic),
-                    "partition": list(partition),
-                    "event": list(event),
-                    "at_us": at_us,
-                }
-            )
+            self._assignments.append(ownership_columns(self._group, found, at_us))
         else:
             self._assignments.tick()

@@ -26,7 +26,7 @@ from kedge.evidence.watch_options import WatchedCluster, WatchError, WatchSpec, 
 from kedge.evidence.writing import EvidenceWriter, rows_to_columns, write_json
 from verify.process import Ending, SteadyClock, die_with_parent, leave
 from verify.watch.choice import MOST_NAMED, Choice, Described, Left, choose
-from verify.watch.groups import to_sample
+from verify.watch.groups import ownership_columns, state_columns, to_sample
 from verify.watch.ownership import GroupSample, Owners, changes, owners_after
 from verify.watch.timer import ANSWER_S, SampleTimer
 
@@ -249,29 +249,11 @@ class ClusterWatcher:
 
     def _note_state(self, label: str, sample: GroupSample, at_us: int) -> None:
         self._stands[label] = {**self._stands[label], "state": sample.state}
-        self._writers["group_states"].append(
-            {
-                "group": label,
-                "at_us": [at_us],
-                "state": sample.state,
-                "members": len(sample.members),
-                "assigned": sum(len(owned) for owned in sample.members.values()),
-            }
-        )
+        self._writers["group_states"].append(state_columns(label, sample, at_us))
         before = self._owners.get(label, {})
         owners = owners_after(before, self._assignors.get(label, ""), sample)
         if found := changes(before, owners):
-            consumer, topic, partition, event = zip(*found, strict=True)
-            self._writers["assignments"].append(
-                {
-                    "group": label,
-                    "consumer": list(consumer),
-                    "topic": list(topic),
-                    "partition": list(partition),
-                    "event": list(event),
-                    "at_us": at_us,
-                }
-            )
+            self._writers["assignments"].append(ownership_columns(label, found, at_us))
         self._owners[label] = owners
         self._assignors[label] = sample.assignor or self._assignors.get(label, "")
 
