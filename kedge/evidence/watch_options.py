@@ -11,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kedge.evidence.secrets import SecretsError, from_environment
 
 Text = Annotated[str, Field(min_length=1)]
+#: As Kafka takes it; a pattern is none.
+TopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[a-zA-Z0-9._-]+$")]
+Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 Client = dict[str, str | int | float | bool]
 #: Files of the run's folder: what is to be watched, and what was.
 WATCH: Final = "watch.json"
@@ -28,17 +31,17 @@ class _Model(BaseModel):
 class WatchOptions(_Model):
     """What a watch of others' topics and groups looks at; nothing is written to any cluster."""
 
-    topics: list[Text] = []
+    topics: list[TopicName] = []
     """Topics that are watched beside those of the inventory, on whatever cluster they are."""
     groups: list[Text] = []
     """Groups that are watched beside those that the inventory's services serve."""
-    interval_s: Annotated[float, Field(ge=0.1)] = 1
+    interval_s: Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)] = 1
     """Time between two samples, which is the error of each measured time."""
-    before_s: Annotated[float, Field(ge=0)] = 180
+    before_s: Seconds = 180
     """Time before the first change, in which what is usual is learned; under 60 s nothing is."""
-    after_s: Annotated[float, Field(ge=0)] = 120
+    after_s: Seconds = 120
     """Longest time after the last change in which groups may become stable and catch up."""
-    for_s: Annotated[float, Field(gt=0)] = 300
+    for_s: Seconds = 300
     """Length of a watch in which nothing is changed."""
     most_groups: Annotated[int, Field(ge=1)] = 50
     """Most groups that are watched."""

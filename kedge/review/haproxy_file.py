@@ -278,6 +278,10 @@ def _twice(section: Section) -> Iterator[Finding]:
         names = dict.fromkeys(mine, place) | names
 
 
+#: Words of retry-on after which a request may have been taken already; configuration manual, 4.2.
+_SENT_AGAIN: Final = re.compile(r"all-retryable-errors|(empty|junk)-response|response-timeout|5\d\d")
+
+
 def check_risks(sections: Sequence[Section], backends: Sequence[Section]) -> Iterator[Finding]:
     """Yield what HAProxy takes and nobody means: milliseconds for seconds, servers that it never asks."""
     for words, place in _lines([s for s in sections if s.kind != "backend" or s in backends]):
@@ -290,6 +294,11 @@ def check_risks(sections: Sequence[Section], backends: Sequence[Section]) -> Ite
             fix = f"write {name} {time[1]}s, or {time[1]}ms if you mean that"
             yield _of_balancer("warning", place, what, fix, name)
     wide = [s for s in sections if s.kind == "defaults"]
+    once = any("disable-l7-retry" in words for words, _ in _lines(sections))
+    for words, place in () if once else _lines([*wide, *backends]):
+        if words[0] == "retry-on" and (twice := [word for word in words[1:] if _SENT_AGAIN.fullmatch(word)]):
+            what = f"retry-on {twice[0]}: a produce request that was taken may be sent again: records twice"
+            yield _of_balancer("warning", place, what, "write retry-on conn-failure", "retry-on")
     for backend in backends:
         if any(w[0] == "default-server" and "check" in w for w, _ in _lines([*wide, backend])):
             continue

@@ -45,6 +45,12 @@ CASES = [
      "write check behind each server, or default-server check before them in rest"),
     ((" check", " track t/t\nbackend t\n  server t 127.0.0.1:8085 check", 1), None),
     (("balance source", "default-server check\n  balance source"), None),
+    (("balance source", "balance source\n  retry-on all-retryable-errors"),
+     "warning 13: retry-on all-retryable-errors: a produce request that was taken may be sent again: records twice; "
+     "write retry-on conn-failure"),
+    (("balance source", "balance source\n  retry-on conn-failure 0rtt-rejected"), None),
+    (("balance source", "balance source\n  retry-on response-timeout\n  http-request disable-l7-retry if METH_POST"),
+     None),
     (("balance source", "balance source\n  retrys 3"),
      "error 13: HAProxy knows no keyword retrys in backend, and refuses the file; did you mean retries?"),
     (("balance source", "balance source\n  retries lots"),

@@ -111,7 +111,9 @@ class _Watch:
         self._started_us = self._clock.now_us()
         print(_said(self._chosen), flush=True)
         if not self._chosen["topics"] and not self._chosen["groups"]:
-            raise WatchError("nothing is there to watch: name topics or groups in verify.watch")
+            silent = [one for one in self._chosen["not_watched"] if one["kind"] == "cluster"]
+            why = "; ".join(f"cluster {one['name']}: {one['why']}" for one in silent)
+            raise WatchError(why or "nothing is there to watch: name topics or groups in verify.watch")
         self._write(whole=False)
         if self._spec.alone:
             # What brings samples of the hosts lives as long as this process does.
