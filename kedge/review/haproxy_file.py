@@ -278,6 +278,27 @@ def _twice(section: Section) -> Iterator[Finding]:
         names = dict.fromkeys(mine, place) | names
 
 
+#: Microseconds of a unit of time; a number alone has milliseconds.
+_UNITS_US: Final = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 10**6,
+    "m": 60 * 10**6,
+    "h": 3_600 * 10**6,
+    "d": 86_400 * 10**6,
+}
+
+
+def same(one: str, other: str) -> bool:
+    """Return whether two values of HAProxy say the same, such as 1m and 60s."""
+    return [*map(_meant, one.split())] == [*map(_meant, other.split())]
+
+
+def _meant(word: str) -> str | int:
+    time = _TIME.fullmatch(word)
+    return int(time[1]) * _UNITS_US[time[2] or "ms"] if time else word
+
+
 #: Words of retry-on after which a request may have been taken already; configuration manual, 4.2.
 _SENT_AGAIN: Final = re.compile(r"all-retryable-errors|(empty|junk)-response|response-timeout|5\d\d")
 

@@ -12,7 +12,7 @@ from kedge.plan.findings import Finding, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.settings import Setting
 from kedge.review.as_inventory import ARCHIVE, FileReader, ReviewedMachine
-from kedge.review.haproxy_file import VERSION, Section, check_file, check_risks, sections_of
+from kedge.review.haproxy_file import VERSION, Section, check_file, check_risks, same, sections_of
 from kedge.review.judging import Judgement, ReviewedKey, has_document
 from kedge.review.kinds import SIGNS, FileFindings
 from kedge.review.processes import HOST, TITLES
@@ -23,9 +23,10 @@ from kedge.services.planning import make_plan
 #: By its name, or the port of a server, a backend is one of REST proxies.
 _REST: Final = re.compile(r"rest|bridge", re.IGNORECASE)
 _PORTS: Final = re.compile(r":808[2-9]\b")
-#: A URI of a consumer is another one for each request.
-_STICKY: Final = ("stick", "cookie")
-_STICKY_BALANCE: Final = ("source", "url_param", "hdr", "hash")
+#: What a consumer's requests have in common: its address, a header, a cookie.
+_STICKY_BALANCE: Final = ("source", "hdr", "hash")
+#: The request that makes a consumer has another path, and no parameter that the others have.
+_NOT_STICKY: Final = re.compile(r"on\s+(path|url|uri|base)\b")
 _LOOKED: Final = ("balance, timeouts, limits and checks",)
 #: More settings than a person writes: what sysctl -a says.
 _WRITTEN: Final = 200
@@ -116,7 +117,7 @@ def _row(s: Setting, today: Value | None, documented: Setting | None) -> Reviewe
     return ReviewedKey(
         "haproxy.cfg",
         s.key,
-        today.text if today else None,
+        s.value if today and same(today.text, s.value) else today.text if today else None,
         today.place if today else "",
         documented.value if has_document(documented) else None,
         s.value,
@@ -165,10 +166,12 @@ def _is_rest(section: Section) -> bool:
 
 
 def _sticks(section: Section) -> bool:
-    balance = section.of("balance")
-    return any(section.of(word) for word in _STICKY) or bool(
-        balance and balance.text.startswith(_STICKY_BALANCE)
-    )
+    balance, stick = section.of("balance"), section.of("stick")
+    if section.of("cookie"):
+        names = [words[words.index("cookie") + 1] for words, _ in section.servers if "cookie" in words[:-1]]
+        return len(names) == len({*names})
+    sticks = stick is not None and not _NOT_STICKY.match(stick.text)
+    return sticks or bool(balance and balance.text.startswith(_STICKY_BALANCE))
 
 
 def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:

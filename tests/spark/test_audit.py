@@ -78,10 +78,11 @@ def test_a_table_is_read_a_few_times(audited: tuple[Audit, Counter[str]]) -> Non
     done, read = audited
     passes = {name: rows / done.evidence.need(name).count() for name, rows in read.items() if name in LARGE}
     # The ledger once for sums, times to the acknowledgement, and grains. Of records the mirror has two more.
-    assert passes.keys() == {"ledger", "records", "deliveries"}
+    assert passes.keys() == {"ledger", "records", "deliveries", "end_offsets"}
     assert passes["ledger"] <= 3
     assert passes["records"] <= 5.1
     assert passes["deliveries"] <= 4
+    assert passes["end_offsets"] <= 2
 
 
 def test_an_audit_keeps_nothing_in_its_session(spark: SparkSession, tmp_path: Path) -> None:

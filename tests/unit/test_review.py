@@ -512,6 +512,12 @@ def test_a_balancer_that_forgets_where_consumers_live_is_found(tmp_path: Path) -
     assert (server.today, server.place.rpartition("/")[2]) == ("30s", "haproxy.cfg:3")
     sticky = text.replace("balance roundrobin", "balance roundrobin\n  cookie S insert")
     assert not one(tmp_path, workload=["consumers=10"], haproxy__cfg=sticky).findings
+    for line in ("stick on path", "balance url_param id"):
+        other = text.replace(
+            "balance roundrobin", f"balance roundrobin\n  stick-table type string size 1k\n  {line}"
+        )
+        found = one(tmp_path, workload=["consumers=10"], haproxy__cfg=other).findings
+        assert "rest.stickiness" in {finding.rule for finding in found}, line
 
 
 def test_kernel_settings_are_never_planned_below_what_a_host_has(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kedge.review.command import review
+from kedge.review.haproxy_file import same
 
 FILE = (
     "global\n  maxconn 100\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client 30s\n"
@@ -164,3 +165,11 @@ def test_a_backend_of_another_file_is_there(tmp_path: Path) -> None:
     (other := tmp_path / "back.cfg").write_text(f"backend rest\n{back}")
     assert said(one, other) == []
     assert len(said(one)) == 1
+
+
+def test_values_that_say_the_same_in_other_units_are_no_difference() -> None:
+    assert same("1m", "60s")
+    assert same("60000", "60s")
+    assert same("inter 1s fall 3", "inter 1000 fall 3")
+    assert not same("60", "60s")
+    assert not same("200k", "200000")
