@@ -230,7 +230,7 @@ class TrafficLevels(_Levels):
     throughput_percent: NonNegativeFloat | None = None
     """Least rate of a topic after the changes, as a share of its rate before them."""
     balancer_errors: NonNegativeInt | None = 0
-    """Failed requests (5xx, connections, answers that broke off) at the balancers, beyond the usual rate."""
+    """Answers of 5xx that clients got of the balancers, beyond the usual rate."""
     not_back: NonNegativeInt | None = 0
     """Groups that at the end were not stable, lacked an owner of a partition, or were further behind."""
 

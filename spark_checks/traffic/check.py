@@ -54,8 +54,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
       Usual is the highest lag, and the usual spread more; it may go on to grow where it grew steadily.
     - throughput: the rate of a topic after the last restart, in percent of its usual rate. Its error is three
       standard deviations.
-    - balancer errors: answers of 5xx, failed connections and answers that broke off since the first change,
-      less as many as are usual in that time.
+    - balancer errors: answers of 5xx that clients got of the balancers since the first change, less as many
+      as are usual in that time. What a balancer tried again elsewhere is none.
     - not back: groups that at the end were not Stable, had partitions without an owner, or were further
       behind than usual, and had not been so before.
 
@@ -271,7 +271,7 @@ def _throughput(said: _Judged, found: Found) -> None:
 def _at_balancers(said: _Judged, found: Found, times: Times) -> None:
     counted, limit, what = found.errors, said.level.balancer_errors, "balancer errors"
     if counted is None:
-        said.add(what, "balancer_errors", None, "", "no balancer was sampled")
+        said.add(what, "balancer_errors", None, "", "of no balancer was sampled what clients got")
         return
     before, after = times.usual_us - times.begin_us, times.end_us - times.usual_us
     usual = counted["usual_errors"] * after / before if before else 0.0

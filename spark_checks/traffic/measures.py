@@ -28,6 +28,8 @@ MEASURES: Final = {
 _SILENT_US: Final = 5_000_000
 #: Lines of a chart over time.
 _LINES: Final = 6
+#: The server of the rows of a balancer that say what its clients got.
+_CLIENTS: Final = "clients"
 Cell = dict[str, Any]
 
 
@@ -264,11 +266,16 @@ def _fill(
 
 
 def _errors(found: Found, balancer: DataFrame, times: Times, width: int) -> None:
-    counted: Cell = {"hosts": set(), "requests": 0, "client_errors": 0, "errors": 0, "usual_errors": 0}
+    # What servers failed at the balancer may have tried again elsewhere.
+    clients = balancer.where(F.col("server") == _CLIENTS)
+    requests = samples.stretches(clients, ["host"], F.col("requests"), F.lit(True), times)
+    hosts = {row["host"]: row["widest_us"] for row in samples.watched(requests, ("host",), times).collect()}
+    if not hosts:
+        return
+    counted: Cell = {"hosts": hosts, "requests": 0, "client_errors": 0, "errors": 0, "usual_errors": 0}
     drawn: dict[float, int] = {}
     # A row a host and second.
-    for row in samples.errors(balancer, times, width).orderBy("bin").collect():
-        counted["hosts"].add(row["host"])
+    for row in samples.errors(clients, times, width).orderBy("bin").collect():
         for name in ("requests", "client_errors"):
             counted[name] += row[name]
         counted["usual_errors" if row["usual"] else "errors"] += row["errors"]
@@ -285,8 +292,8 @@ def _unsampled(found: Found, topics: Iterable[Cell], watch: Watch, times: Times)
         rows.append((name, "states", about.get("states_us")))
         if watch.groups[name].topics:
             rows.append((name, "commits", about.get("offsets_us")))
-    seen = found.errors["hosts"] if found.errors else ()
-    rows += [(host, "counters", None) for host in watch.balancers if host not in seen]
+    seen = found.errors["hosts"] if found.errors else {}
+    rows += [(host, "counters", seen.get(host)) for host in {*watch.balancers, *seen}]
     for who, what, longest in rows:
         if longest is None or longest > GAP_INTERVALS * times.interval_us:
             unseen = times.end_us - times.begin_us if longest is None else longest

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -287,21 +288,18 @@ def before_and_after(rate: DataFrame, times: Times, width_us: int, after_us: int
     return found.withColumn("error", error)
 
 
-def errors(balancer: DataFrame, times: Times, width_us: int) -> DataFrame:
+def errors(clients: DataFrame, times: Times, width_us: int) -> DataFrame:
     """Return by host, bin, and whether it is usual time, what was counted: requests, client_errors, errors.
 
-    A counter that went down began anew: all that it has is new.
+    Where one counter went down the process began anew: all that each has is new.
     """
-    by = Window.partitionBy("host", "server").orderBy("at_us")
-
-    def new(name: str) -> Column:
-        before = F.lag(name).over(by)
-        return F.when(F.col(name) < before, F.col(name)).otherwise(F.col(name) - before)
-
-    failed = ("server_errors", "connection_errors", "response_errors")
-    counters = ("requests", "client_errors", *failed)
-    steps = balancer.select("host", "at_us", *(new(name).alias(name) for name in counters)).na.drop()
-    steps = steps.withColumn("errors", F.col(failed[0]) + F.col(failed[1]) + F.col(failed[2]))
+    by = Window.partitionBy("host").orderBy("at_us")
+    counters = ("requests", "client_errors", "server_errors")
+    anew = reduce(Column.__or__, [F.col(name) < F.lag(name).over(by) for name in counters])
+    new = [
+        (F.col(name) - F.when(anew, F.lit(0)).otherwise(F.lag(name).over(by))).alias(name) for name in counters
+    ]
+    steps = clients.select("host", "at_us", *new).na.drop().withColumnRenamed("server_errors", "errors")
     number = F.floor((F.col("at_us") - times.begin_us) / width_us).alias("bin")
     before = (F.col("at_us") <= times.usual_us).alias("usual")
     return steps.groupBy("host", number, before).agg(

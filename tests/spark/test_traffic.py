@@ -235,11 +235,12 @@ def test_a_group_that_was_empty_all_the_time_passes(spark: SparkSession) -> None
     assert found(spark, about([], ["g"]), **empty).verdict == "pass"
 
 
-def balancer(errors: Of) -> list[Row]:
+def balancer(errors: Of, server: str = "clients", requests: Of = lambda at: 50 * at) -> list[Row]:
     def row(at: int) -> Row:
-        who = {"host": "lb", "server": "rest/h1", "at_us": us(at), "status": "UP", "queued": 0}
-        counters = {"client_errors": 0, "connection_errors": 0, "response_errors": 0}
-        return who | counters | {"requests": 50 * at, "server_errors": errors(at)}
+        who = {"host": "lb", "server": server, "at_us": us(at), "status": "UP", "queued": 0}
+        of_server = 0 if server == "clients" else errors(at)
+        counters = {"client_errors": 0, "connection_errors": of_server, "response_errors": of_server}
+        return who | counters | {"requests": requests(at), "server_errors": errors(at)}
 
     return [row(at) for at in SECONDS]
 
@@ -260,6 +261,28 @@ def test_errors_of_balancers_count_beyond_the_usual_ones(
     run, levels = about(balancers=["lb"]), {"balancer_errors": level}
     result = found(spark, run, levels, balancer=balancer(errors))
     assert (result.verdict, result.measured["balancer"]["errors"]) == (verdict, counted)
+
+
+def test_only_what_clients_got_is_an_error_of_a_balancer(spark: SparkSession) -> None:
+    """What a server failed, the balancer tried again at the next one."""
+    run, levels = about(balancers=["lb"]), {"balancer_errors": 0}
+    failed = balancer(lambda at: max(at - 120, 0), "rest/h1")
+    result = found(spark, run, levels, balancer=failed + balancer(lambda at: 0))
+    assert (result.verdict, result.measured["balancer"]["errors"]) == ("pass", 0)
+    # A reload: requests began anew, and more errors came since than there had been.
+    began = balancer(lambda at: 2 if at < 125 else 5, requests=lambda at: 50 * (at if at < 125 else at - 125))
+    result = found(spark, run, {"balancer_errors": 4}, balancer=failed + began)
+    assert (result.verdict, result.measured["balancer"]["errors"]) == ("fail", 5)
+    result = found(spark, run, levels, balancer=failed)
+    assert (result.verdict, result.measured["balancer"]) == ("unknown", {})
+    assert "counters of lb were never sampled" in result.because
+
+
+def test_a_hole_in_the_samples_of_a_balancer_is_a_doubt(spark: SparkSession) -> None:
+    rows = [row for row in balancer(lambda at: 0) if not us(140) < row["at_us"] < us(150)]
+    result = found(spark, about(balancers=["lb"]), balancer=rows)
+    assert result.verdict == "unknown"
+    assert "counters of lb were not sampled for 10.0 s" in result.because
 
 
 def test_throughput_is_held_against_the_usual_one(spark: SparkSession) -> None:
