@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from kedge.evidence.run import Run, Watch
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.contract import check_rows, stray
 from spark_checks.engine.readers import Evidence
-from spark_checks.rebalance.restarts import read_restarts
+from spark_checks.rebalance.restarts import EFFECTS_AFTER_RESTART_US, Restart, read_restarts
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
 from spark_checks.traffic import samples
 from spark_checks.traffic.measures import MEASURES, Cell, Found, judgeable, measure_all
@@ -126,13 +126,29 @@ def _checked(evidence: Evidence, watch: Watch) -> tuple[dict[str, DataFrame], in
 def _times(evidence: Evidence, watch: Watch, last_us: int) -> Times:
     end = last_us if watch.ended_us is None else watch.ended_us
     run = evidence.run.model_copy(update={"load_until_us": end})
-    every = read_restarts(evidence.rows("actions"), run)
+    actions = evidence.rows("actions")
+    done = [] if actions is None else actions.to_pylist()
+    every = [_removed(one, done) for one in read_restarts(actions, run)]
     restarts = [one for one in every if watch.started_us <= one.begin_us < end]
     changes = [one.begin_us for one in restarts[:1]]
     changes += [] if watch.usual_until_us is None else [watch.usual_until_us]
     # Where nothing was changed, its first half tells what is usual.
     usual_us = min([*changes, end]) if changes else (watch.started_us + end) // 2
     return Times(watch.started_us, usual_us, end, watch.interval_us, restarts)
+
+
+def _removed(restart: Restart, actions: Sequence[Cell]) -> Restart:
+    """Return a stop that no start followed as a removal, which ended with it; others as they are."""
+    who = (restart.host, restart.service, restart.instance)
+    if restart.end_us is not None:
+        return restart
+    ours = [one for one in actions if (one["host"], one["service"], one["instance"]) == who]
+    ours = [one for one in ours if one["started_us"] >= restart.begin_us]
+    stops = [one["ended_us"] for one in ours if one["action"] == "stop" and one["ok"]]
+    if not stops or any(one["action"] in {"start", "ready", "kill"} for one in ours):
+        return restart
+    until_us = min(stops[0] + EFFECTS_AFTER_RESTART_US, restart.until_us)
+    return replace(restart, end_us=stops[0], until_us=until_us)
 
 
 def _broken(watch: Watch, found: Found, times: Times) -> list[str]:

@@ -79,7 +79,8 @@ def restart(stopped: float = STOPPED, ready: float = READY) -> list[Row]:
         who = {"host": "h1", "service": "kafka_rest", "instance": "h1:8082", "action": what, "ok": True}
         return who | {"started_us": us(begin), "ended_us": us(end)}
 
-    return [action("stop", stopped, stopped + 1), action("ready", stopped + 1, ready)]
+    begun = (stopped + 1, stopped + 2)
+    return [action("stop", stopped, begun[0]), action("start", *begun), action("ready", begun[1], ready)]
 
 
 def busy(at: int) -> int:
@@ -315,7 +316,7 @@ def test_what_was_not_sampled_is_unknown_and_named(spark: SparkSession) -> None:
 
 def test_a_watch_that_broke_off_or_knows_nothing_usual_is_unknown(spark: SparkSession) -> None:
     run = about(["orders"], ended_us=None, usual_until_us=us(30))
-    result = found(spark, run, LEVELS, end_offsets=ends(busy), actions=restart()[:1])
+    result = found(spark, run, LEVELS, end_offsets=ends(busy), actions=restart()[:2])
     assert (result.verdict, result.measured["watched_s"]) == ("unknown", END)
     for doubt in (
         "the watch did not end properly",
@@ -324,6 +325,16 @@ def test_a_watch_that_broke_off_or_knows_nothing_usual_is_unknown(spark: SparkSe
     ):
         assert doubt in result.because
     assert found(spark, about(["orders"], ended_us=None)).verdict == "unknown"
+
+
+def test_an_instance_that_is_removed_needs_not_become_ready(spark: SparkSession) -> None:
+    result = found(spark, about(["orders"]), LEVELS, end_offsets=ends(busy), actions=restart()[:1])
+    assert "become ready" not in result.because
+    assert (verdicts(result)["produce_gap_s"], result.measured["by_restart"][0]["took_s"]) == ("pass", 1)
+    failed = [row | {"ok": False} for row in restart()[:1]]
+    for actions in (restart()[:2], failed, [restart()[0] | {"action": "kill"}]):
+        result = found(spark, about(["orders"]), end_offsets=ends(busy), actions=actions)
+        assert (result.verdict, "did not become ready again" in result.because) == ("unknown", True)
 
 
 def test_a_watch_without_a_restart_is_judged_by_little(spark: SparkSession) -> None:
