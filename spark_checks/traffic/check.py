@@ -40,6 +40,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     Nothing was sent: the ends of partitions, the offsets that groups commit, their states and members, and
     the counters of balancers were sampled. What is usual is what was seen before the first change, in a
     minute at least. A restart's effects are looked for until ten seconds after it, or until the next begins.
+    A change that restarts nothing is judged as one restart, from its begin to the end of the watch.
 
     - produce gap: the longest time between samples in which a partition's end moved. Its error is the time
       between the samples around it. It is judged where the longest usual gap is at most half of the level,
@@ -50,7 +51,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     - time not stable: the sum of the times from a sample of a group that is not Stable to the next one that
       is. Its error is the time between samples, once for each such time.
     - time unassigned: from a partition's revocation until any member has it, the longest partition.
-    - lag recovery: from a restart's begin until the lag of a group was above what is usual for the last time.
+    - lag recovery: from a restart's begin until the lag of a group was above what is usual for the last time;
+      of a change that restarts nothing from the first time.
       Usual is the highest lag, and the usual spread more; it may go on to grow where it grew steadily.
     - throughput: the rate of a topic after the last restart, in percent of its usual rate. Its error is three
       standard deviations.
@@ -73,7 +75,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     found = measure_all(frames, watch, level, times)
     found.series |= {"usual_s": (times.usual_us - run.started_us) / 1e6}
     said = _judge(found, _asked(level, watch, times, known), times, watch, known)
-    about = f"{len(times.restarts)} restarts, {len(watch.topics)} topics and {len(watch.groups)} groups"
+    about = f"{len(times.instances)} restarts, {len(watch.topics)} topics and {len(watch.groups)} groups"
     fine = "; ".join([about, *said.notes, NOT_JUDGED])
     doubts = [*_broken(watch, found, times), *said.doubts]
     verdict, because = judge(said.problems, doubts, fine, judged=judged(said.figures))
@@ -130,6 +132,9 @@ def _times(evidence: Evidence, watch: Watch, last_us: int) -> Times:
     done = [] if actions is None else actions.to_pylist()
     every = [_removed(one, done) for one in read_restarts(actions, run)]
     restarts = [one for one in every if watch.started_us <= one.begin_us < end]
+    if watch.changing and not restarts:
+        begin = min(watch.usual_until_us or watch.started_us, end)
+        restarts = [Restart(1, "", "", "the change", begin, end, end)]
     changes = [one.begin_us for one in restarts[:1]]
     changes += [] if watch.usual_until_us is None else [watch.usual_until_us]
     # Where nothing was changed, its first half tells what is usual.
@@ -339,7 +344,7 @@ def _measured(found: Found, watch: Watch, times: Times, run: Run) -> dict[str, A
         "interval_s": times.interval_us / 1e6,
         "topics": len(watch.topics),
         "groups": len(watch.groups),
-        "restarts": len(times.restarts),
+        "restarts": len(times.instances),
         **worst,
         "balancer": {name: errors[name] for name in errors if name != "hosts"},
         "not_judged": "loss, duplicates and order: they need records of Kedge's own",

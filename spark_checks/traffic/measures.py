@@ -137,10 +137,11 @@ def _never_waited(found: Found, limit: float | None, times: Times) -> None:
 
 
 def _lags(found: Found, lag: DataFrame, times: Times, width: int) -> None:
-    begins = {one.number: one.begin_us for one in times.restarts}
-    for row in samples.recovered(lag, times).collect() if begins else ():
-        group = found.groups[row["group"]]
-        begin, above = begins[row["number"]], row["above_us"]
+    of = {one.number: one for one in times.restarts}
+    for row in samples.recovered(lag, times).collect() if of else ():
+        group, restart, above = found.groups[row["group"]], of[row["number"]], row["above_us"]
+        # When in its time a change of more than instances touched a group is not known.
+        begin = restart.begin_us if restart.service else row["first_us"]
         # Of a group that has nothing of the usual time, nothing is known.
         value = None if row["baseline"] is None else 0 if above is None else above - begin
         error = times.interval_us + (group.get("commits_us") or 0)
@@ -172,7 +173,7 @@ def _lags(found: Found, lag: DataFrame, times: Times, width: int) -> None:
 def _rates(found: Found, ends: DataFrame, times: Times, width: int, after_us: int) -> None:
     rate = samples.rates(ends, times, width).persist()
     # Two halves of a watch in which nothing was changed are not compared.
-    after = max((one.end_us or times.end_us for one in times.restarts), default=after_us)
+    after = max((one.end_us or times.end_us for one in times.instances), default=after_us)
     for row in samples.before_and_after(rate, times, width, after).collect():
         about: Cell = {"who": f"{row['cluster']}/{row['topic']}", "percent": None, "error": None}
         per_s = 1e6 / width

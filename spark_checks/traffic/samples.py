@@ -32,13 +32,21 @@ PLACE: Final = ("group", "topic", "partition")
 
 @dataclass(frozen=True)
 class Times:
-    """When what was watched; microseconds. ``usual_us``: until then nothing had been done."""
+    """When what was watched; microseconds. ``usual_us``: until then nothing had been done.
+
+    A change that restarts no instance is one of ``restarts`` without a service.
+    """
 
     begin_us: int
     usual_us: int
     end_us: int
     interval_us: int
     restarts: Sequence[Restart]
+
+    @property
+    def instances(self) -> list[Restart]:
+        """Return the restarts of instances."""
+        return [one for one in self.restarts if one.service]
 
     def windows(self, frame: DataFrame) -> DataFrame:
         """Return number, begin, until of each restart; of a watch without any number 0, all of its time."""
@@ -231,7 +239,7 @@ def lags(offsets: DataFrame, times: Times) -> DataFrame:
 
 
 def recovered(lag: DataFrame, times: Times) -> DataFrame:
-    """Return number, group, baseline, peak, above_us (when lag was last above the usual one), last_us."""
+    """Return number, group, baseline, peak, last_us; from first_us to above_us lag was above the usual one."""
     inside = F.col("at_us").between(F.col("begin"), F.col("until"))
     above = F.when(F.col("lag") > F.col("allowed"), F.col("at_us"))
     return (
@@ -240,6 +248,7 @@ def recovered(lag: DataFrame, times: Times) -> DataFrame:
         .agg(
             F.first("baseline").alias("baseline"),
             F.max("lag").alias("peak"),
+            F.min(above).alias("first_us"),
             F.max(above).alias("above_us"),
             F.max("at_us").alias("last_us"),
         )
@@ -297,7 +306,8 @@ def errors(clients: DataFrame, times: Times, width_us: int) -> DataFrame:
     counters = ("requests", "client_errors", "server_errors")
     anew = reduce(Column.__or__, [F.col(name) < F.lag(name).over(by) for name in counters])
     new = [
-        (F.col(name) - F.when(anew, F.lit(0)).otherwise(F.lag(name).over(by))).alias(name) for name in counters
+        (F.col(name) - F.when(anew, F.lit(0)).otherwise(F.lag(name).over(by))).alias(name)
+        for name in counters
     ]
     steps = clients.select("host", "at_us", *new).na.drop().withColumnRenamed("server_errors", "errors")
     number = F.floor((F.col("at_us") - times.begin_us) / width_us).alias("bin")

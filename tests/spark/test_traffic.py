@@ -348,6 +348,28 @@ def test_a_watch_without_a_restart_is_judged_by_little(spark: SparkSession) -> N
     assert result.verdict == "measured"
 
 
+def test_a_change_without_a_restart_is_judged_as_one(spark: SparkSession) -> None:
+    silent = lambda at: busy(at) if at <= 150 else busy(150) if at < 164 else busy(at)  # noqa: E731
+    tables = {
+        "end_offsets": ends(silent),
+        "group_offsets": offsets(lambda at: near(at) if not 160 < at < 170 else near(160), busy),
+        "group_states": states(lambda at: "PreparingRebalance" if 160 <= at < 167 else "Stable"),
+    }
+    run = about(["orders"], ["g"], changing=True, usual_until_us=us(STOPPED))
+    result = found(spark, run, LEVELS | {"throughput_percent": 50}, **tables, actions=[])
+    expected = {"produce_gap_s": "fail", "delivery_gap_s": "fail", "not_stable_s": "fail"}
+    judged = verdicts(result)
+    assert {key: judged[key] for key in expected} == expected
+    assert (judged["lag_recovery_s"], judged["throughput_percent"]) == ("pass", "pass")
+    assert "produce gap 14.0 s, 1.0 s more or less, of c/orders orders-0 at the change" in result.because
+    (change,) = result.measured["by_restart"]
+    assert (change["instance"], change["at_s"], change["lag_recovery_s"]) == ("the change", STOPPED, 8)
+    assert result.measured["restarts"] == 0
+    # Where it began is not known: nothing is usual.
+    unmarked = about(["orders"], ["g"], changing=True)
+    assert found(spark, unmarked, LEVELS, **tables, actions=[]).verdict == "unknown"
+
+
 def test_only_what_is_of_others_is_asked_without_a_load() -> None:
     assert [*asked(about(), Levels())] == ["traffic"]
     assert "traffic" not in asked(frames.run(), Levels())
