@@ -62,8 +62,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
       behind than usual, and had not been so before.
 
     A figure is held against its level with its error; one that cannot be told from it is unknown. So is
-    everything where the watch did not end properly, or saw something not for more than three intervals. Loss,
-    duplicates and order are not judged: they need records of Kedge's own.
+    everything where the watch did not end properly, could not watch a cluster or what a person named, or saw
+    something not for more than three intervals. Loss, duplicates and order are not judged: they need records
+    of Kedge's own.
     """
     run, watch, level = evidence.run, evidence.run.watch, levels.traffic
     if watch is None:
@@ -169,6 +170,9 @@ def _broken(watch: Watch, found: Found, times: Times) -> list[str]:
             f"the sampler slept: {most['what']} of {most['who']} were not sampled for "
             f"{most['longest_s']:.1f} s, the interval is {times.interval_us / 1e6:g} s{_more(slept)}"
         )
+    # What a person named and nobody has, or a cluster that does not answer, was to be watched.
+    missed = [one for one in watch.not_watched if one.kind == "cluster" or not one.cluster]
+    doubts += [f"{one.kind} {one.name} was not watched: {one.why}" for one in missed]
     return [
         *doubts,
         *(f"{one.name} did not become ready again" for one in times.restarts if one.end_us is None),

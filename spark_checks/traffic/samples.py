@@ -239,7 +239,7 @@ def lags(offsets: DataFrame, times: Times) -> DataFrame:
 
 
 def recovered(lag: DataFrame, times: Times) -> DataFrame:
-    """Return number, group, baseline, peak, last_us; from first_us to above_us lag was above the usual one."""
+    """Return number, group, baseline, peak, last_us; lag was above usual from first_us to above_us."""
     inside = F.col("at_us").between(F.col("begin"), F.col("until"))
     above = F.when(F.col("lag") > F.col("allowed"), F.col("at_us"))
     return (

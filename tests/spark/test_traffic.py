@@ -314,6 +314,21 @@ def test_what_was_not_sampled_is_unknown_and_named(spark: SparkSession) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("cluster", "kind", "verdict"),
+    [("c", "cluster", "unknown"), ("", "topic", "unknown"), ("", "group", "unknown"), ("c", "group", "pass")],
+)
+def test_what_was_named_and_not_watched_is_a_doubt(
+    spark: SparkSession, cluster: str, kind: str, verdict: str
+) -> None:
+    left_out = {"cluster": cluster, "kind": kind, "name": "it", "why": "nobody has it"}
+    result = found(spark, about(["orders"], not_watched=[left_out]), end_offsets=ends(busy))
+    assert (result.verdict, f"{kind} it was not watched: nobody has it" in result.because) == (
+        verdict,
+        verdict == "unknown",
+    )
+
+
 def test_a_watch_that_broke_off_or_knows_nothing_usual_is_unknown(spark: SparkSession) -> None:
     run = about(["orders"], ended_us=None, usual_until_us=us(30))
     result = found(spark, run, LEVELS, end_offsets=ends(busy), actions=restart()[:2])
