@@ -61,6 +61,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     - not back: groups that at the end were not Stable, had partitions without an owner, or were further
       behind than usual, and had not been so before.
 
+    A delivery gap that is above its level by more than its error fails whatever is usual, and so does a
+    produce gap above it by more than twice the longest usual one, if one so long does not come by chance.
     A figure is held against its level with its error; one that cannot be told from it is unknown. So is
     everything where the watch did not end properly, could not watch a cluster or what a person named, or saw
     something not for more than three intervals. Loss, duplicates and order are not judged: they need records

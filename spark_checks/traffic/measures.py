@@ -30,6 +30,7 @@ _SILENT_US: Final = 5_000_000
 _LINES: Final = 6
 #: The server of the rows of a balancer that say what its clients got.
 _CLIENTS: Final = "clients"
+_BEGUN: Final = "from_us IS NOT NULL"
 Cell = dict[str, Any]
 
 
@@ -55,10 +56,16 @@ def measure_all(frames: Mapping[str, DataFrame], watch: Watch, level: TrafficLev
     topics = {(one.cluster, one.topic): {"who": f"{one.cluster}/{one.topic}"} for one in watch.topics}
     if (ends := frames.get("end_offsets")) is not None:
         gaps = samples.produced(ends, times).persist()
-        limit, chance = level.produce_gap_s, F.lit(True)
+        limit, chance, spacing = level.produce_gap_s, F.lit(True), F.col("spacing_us")
+        count = sum(one.partitions for one in watch.topics)
         if limit is not None:
-            chance = samples.unlikely(int(limit * 1e6), times, sum(one.partitions for one in watch.topics))
-        _worst(found, "produce_gap_s", gaps, ("cluster", "topic"), F.col("spacing_us"), limit, times, chance)
+            chance = samples.unlikely(F.lit(limit * 1e6), times, count)
+        known = judgeable(F.col("usual_us"), limit) & chance
+        # Twice as long as ever before, and longer than comes by chance: whatever is usual, it is more.
+        beyond = samples.lasted() - 2 * F.col("usual_us") - spacing
+        proof = F.when(samples.unlikely(samples.lasted(), times, count), beyond)
+        rows = samples.worst(gaps.where(_BEGUN), ("cluster", "topic"), spacing, known, proof, times)
+        _worst(found, "produce_gap_s", rows, limit)
         for row in samples.watched(gaps, ("cluster", "topic"), times).collect():
             topics[row["cluster"], row["topic"]] |= row.asDict()
         _rates(found, ends, times, width, watch.usual_until_us or times.end_us)
@@ -66,7 +73,10 @@ def measure_all(frames: Mapping[str, DataFrame], watch: Watch, level: TrafficLev
         waits = samples.waited(offsets, times).persist()
         error = F.col("spacing_us") + F.col("usual_us")
         often = F.col("moves") >= samples.COMMITS
-        _worst(found, "delivery_gap_s", waits, ("group",), error, level.delivery_gap_s, times, often)
+        known = judgeable(F.col("usual_us"), level.delivery_gap_s) & often
+        proof = F.when(often, samples.lasted() - error)
+        rows = samples.worst(waits.where(_BEGUN), ("group",), error, known, proof, times)
+        _worst(found, "delivery_gap_s", rows, level.delivery_gap_s)
         for row in samples.watched(waits, ("group",), times).collect():
             found.groups[row["group"]] |= {
                 "commits_us": row["usual_us"], "moves": row["moves"], "offsets_us": row["widest_us"]
@@ -86,27 +96,20 @@ def judgeable(usual: Any, limit: float | None) -> Any:
     return usual <= (_SILENT_US if limit is None else limit * 1e6 / 2)
 
 
-def _worst(
-    found: Found,
-    measure: str,
-    gaps: DataFrame,
-    who: tuple[str, ...],
-    error: Any,
-    limit: float | None,
-    times: Times,
-    also: Any,
-) -> None:
-    known = judgeable(F.col("usual_us"), limit) & also
-    where = gaps.where("from_us IS NOT NULL")
-    rows = {(row["number"], *(row[one] for one in who)): row for row in
-            samples.worst(where, who, error, known, times).collect()}  # fmt: skip
-    for key, row in rows.items():
-        longest = row["worst"]
+def _worst(found: Found, measure: str, worst: DataFrame, limit: float | None) -> None:
+    for row in worst.collect():
+        number, *who = row[: row.__fields__.index("worst")]
+        longest, over, low = row["worst"], row["over"], row["over"]["low_us"] if row["over"] else None
+        # One that is above its level by more than its error counts before a longer one that may not be.
+        if limit is not None and low is not None and low > limit * 1e6:
+            longest = over
+        elif longest is None:
+            low = None
         found.cells[measure].append({
-            "restart": key[0],
-            "who": "/".join(key[1:]),
+            "restart": number,
+            "who": "/".join(who),
             "value_us": longest["value_us"] if longest else None,
-            "low_us": row["low_us"],
+            "low_us": low,
             "high_us": row["high_us"],
             "at": longest["place"] if longest else "",
             "unjudged": row["unjudged"],

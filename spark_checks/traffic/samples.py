@@ -162,8 +162,8 @@ def ownerless(assignments: DataFrame, times: Times) -> DataFrame:
     return gone.withColumn("usual_us", usual("from_us", "to_us", times, Window.partitionBy("group")))
 
 
-def unlikely(level_us: int, times: Times, watched: int) -> Column:
-    """Return whether a partition that is quiet for longer than its level is so by more than chance.
+def unlikely(longer_us: Column, times: Times, watched: int) -> Column:
+    """Return whether a partition that is quiet for longer than this is so by more than chance.
 
     By the share of its samples in which nothing had come. All partitions and samples of the restarts are so
     many chances: with a record a second and a level of 5 s some partition of a hundred is quiet for so long.
@@ -171,27 +171,39 @@ def unlikely(level_us: int, times: Times, watched: int) -> Column:
     quiet = (F.col("usual_samples") - F.col("moves") + 1) / (F.col("usual_samples") + 1)
     lasting = sum(one.until_us - one.begin_us for one in times.restarts) / times.interval_us
     chances = F.lit(float(max(1.0, lasting) * watched))
-    return F.pow(quiet, F.lit(level_us // times.interval_us + 1)) * chances <= _BY_CHANCE
+    return F.pow(quiet, F.floor(longer_us / times.interval_us) + 1) * chances <= _BY_CHANCE
 
 
-def worst(found: DataFrame, who: Sequence[str], error: Column, known: Column, times: Times) -> DataFrame:
+def lasted() -> Column:
+    """Return how long a stretch was."""
+    return F.col("to_us") - F.col("from_us")
+
+
+def worst(
+    found: DataFrame, who: Sequence[str], error: Column, known: Column, proof: Column, times: Times
+) -> DataFrame:
     """Return the longest stretch of each restart and who, of those whose partition can be judged (known).
 
+    ``proof``: how long a stretch of any other partition was at least beyond what is usual there; null: no
+    saying.
+
     Returns:
-        number, who; worst (value_us, error_us, partition), low_us and high_us, the most that it was at least
-        and at most; unjudged, partitions that cannot be judged, and unjudged_us, their longest usual stretch.
+        number, who; worst (value_us, error_us, place) and high_us, the most that one was; over (low_us,
+        value_us, place), the one that was longest at least, of all; unjudged, partitions that cannot be
+        judged, and unjudged_us, their longest usual stretch.
     """
     inside = (F.col("from_us") < F.col("until")) & (F.col("to_us") > F.col("begin"))
     touched = found.drop("until_us", "number").join(times.windows(found), inside, "inner").withColumns({
-        "value_us": F.col("to_us") - F.col("from_us"),
+        "value_us": lasted(),
         "error_us": error,
+        "low_us": F.when(known, lasted() - error).otherwise(proof),
         "place": F.concat_ws("-", "topic", "partition"),
     })  # fmt: skip
-    value, off = F.col("value_us"), F.col("error_us")
+    low = F.col("low_us")
     return touched.groupBy("number", *who).agg(
         F.max(F.when(known, F.struct("value_us", "error_us", "place"))).alias("worst"),
-        F.max(F.when(known, value - off)).alias("low_us"),
-        F.max(F.when(known, value + off)).alias("high_us"),
+        F.max(F.when(low.isNotNull(), F.struct("low_us", "value_us", "place"))).alias("over"),
+        F.max(F.when(known, F.col("value_us") + F.col("error_us"))).alias("high_us"),
         F.count_distinct(F.when(~known, F.col("place"))).alias("unjudged"),
         F.max(F.when(~known, F.col("usual_us"))).alias("unjudged_us"),
     )

@@ -217,6 +217,31 @@ def test_a_group_that_commits_rarely_is_not_judged_and_advised(spark: SparkSessi
     assert "auto.commit.interval.ms of g to 500" in result.recommendations[0].advice
 
 
+def test_a_stall_far_above_its_level_fails_whatever_is_usual(spark: SparkSession) -> None:
+    """A record, and a commit, comes each five seconds: no gap of 2 s can be told, one of 40 s can."""
+
+    def often(at: int, stood: int) -> int:
+        return busy(at // 5 * 5 if not 120 < at < 120 + stood else 120)
+
+    levels = {"produce_gap_s": 2, "delivery_gap_s": 2}
+    for stood, verdict in ((40, "fail"), (8, "unknown")):
+        tables = {
+            "end_offsets": ends(lambda at, stood=stood: often(at, stood)),
+            "group_offsets": offsets(lambda at, stood=stood: often(at, stood), busy),
+            "group_states": states(),
+        }
+        result = found(spark, about(["orders"], ["g"]), levels, **tables)
+        assert (result.verdict, *(verdicts(result)[key] for key in levels)) == (verdict,) * 3
+        gaps = [
+            result.measured["by_topic"][0]["produce_gap_s"],
+            result.measured["by_group"]["g"]["delivery_gap_s"],
+        ]
+        assert gaps == ([40, 39] if verdict == "fail" else [None, None])
+    # Nobody ever wrote or read: no stall.
+    idle = {"end_offsets": ends(lambda at: 7), "group_offsets": offsets(lambda at: 0, lambda at: 7)}
+    assert found(spark, about(["orders"], ["g"]), levels, **idle, group_states=states()).verdict == "unknown"
+
+
 def test_a_group_for_which_nothing_waits_has_no_gap(spark: SparkSession) -> None:
     result = found(
         spark,
