@@ -51,8 +51,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     - time not stable: the sum of the times from a sample of a group that is not Stable to the next one that
       is. Its error is the time between samples, once for each such time.
     - time unassigned: from a partition's revocation until any member has it, the longest partition.
-    - lag recovery: from a restart's begin until the lag of a group was above what is usual for the last time;
-      of a change that restarts nothing from the first time.
+    - lag recovery: from a restart's begin until the lag of a group was above what is usual for the last time
+      before the next restart or the end; of a change that restarts nothing from the first time.
       Usual is the highest lag, and the usual spread more; it may go on to grow where it grew steadily.
     - throughput: the rate of a topic after the last restart, in percent of its usual rate. Its error is three
       standard deviations.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -155,7 +156,8 @@ def _lags(found: Found, lag: DataFrame, times: Times, width: int) -> None:
             "back": above is None or above < row["last_us"],
         }
         if not cell["back"]:
-            cell["high_us"] = times.end_us - begin
+            # Behind the next restart its own lag goes on; behind the end nobody looked.
+            cell["high_us"] = times.end_us - begin if times.after(restart) < times.end_us else math.inf
         found.cells["lag_recovery_s"].append(cell)
     ending = F.col("at_us") >= times.end_us - samples.END_US
     ended = lag.groupBy("group").agg(

@@ -48,9 +48,19 @@ class Times:
         """Return the restarts of instances."""
         return [one for one in self.restarts if one.service]
 
-    def windows(self, frame: DataFrame) -> DataFrame:
-        """Return number, begin, until of each restart; of a watch without any number 0, all of its time."""
-        rows = [(one.number, one.begin_us, one.until_us) for one in self.restarts]
+    def after(self, restart: Restart) -> int:
+        """Return when the next restart began, or the end."""
+        later = (one.begin_us for one in self.restarts if one.begin_us > restart.begin_us)
+        return min(later, default=self.end_us)
+
+    def windows(self, frame: DataFrame, whole: bool = False) -> DataFrame:
+        """Return number, begin, until of each restart; of a watch without any number 0, all of its time.
+
+        ``whole``: it is until the next restart.
+        """
+        rows = [
+            (one.number, one.begin_us, self.after(one) if whole else one.until_us) for one in self.restarts
+        ]
         rows = rows or [(0, self.begin_us, self.end_us)]
         made = frame.sparkSession.createDataFrame(rows, "number int, begin long, until long")
         return F.broadcast(made)
@@ -255,7 +265,7 @@ def recovered(lag: DataFrame, times: Times) -> DataFrame:
     inside = F.col("at_us").between(F.col("begin"), F.col("until"))
     above = F.when(F.col("lag") > F.col("allowed"), F.col("at_us"))
     return (
-        lag.join(times.windows(lag), inside, "inner")
+        lag.join(times.windows(lag, whole=True), inside, "inner")
         .groupBy("number", "group")
         .agg(
             F.first("baseline").alias("baseline"),

@@ -190,6 +190,25 @@ def test_groups_that_are_not_as_before_are_not_back(troubled: Result) -> None:
     assert troubled.measured["by_group"]["empty"]["not_stable_s"] is None
 
 
+def test_lag_is_followed_until_the_next_restart_or_the_end(spark: SparkSession) -> None:
+    def behind(until: int) -> Of:
+        return lambda at: near(at) if not 125 < at < until else near(125)
+
+    def recovery(until: int, level: int, actions: list[Row]) -> tuple[str, float]:
+        tables = {"group_offsets": offsets(behind(until), busy), "group_states": states()}
+        result = found(spark, about([], ["g"]), {"lag_recovery_s": level}, **tables, actions=actions)
+        return verdicts(result)["lag_recovery_s"], result.measured["by_restart"][0]["lag_recovery_s"]
+
+    one = restart()
+    assert recovery(161, 30, one) == ("fail", 40)
+    assert recovery(161, 50, one) == ("pass", 40)
+    assert recovery(END + 1, 50, one) == ("fail", 80)
+    # At the end it was not back: nobody knows when it will be.
+    assert recovery(END + 1, 100, one) == ("unknown", 80)
+    # The next restart began before it was back.
+    assert recovery(161, 50, [*one, *restart(150, 155)]) == ("unknown", 30)
+
+
 def test_a_gap_that_cannot_be_told_from_its_level_is_unknown(spark: SparkSession) -> None:
     silent = lambda at: busy(at) if at <= 121 else busy(121) if at < 127 else busy(at)  # noqa: E731
     result = found(spark, about(["orders"]), {"produce_gap_s": 5.5}, end_offsets=ends(silent))
