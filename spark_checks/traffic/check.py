@@ -48,7 +48,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     - delivery gap: the longest time in which records of a partition waited, and a group committed nothing
       there. Its error is the time between samples and the longest usual one: commits tell of deliveries late.
       It is judged where the latter is at most half of the level.
-    - time not stable: the sum of the times from a sample of a group that is not Stable to the next one that
+    - time rebalancing: the sum of the times from a sample of a group that is not Stable to the next one that
       is. Its error is the time between samples, once for each such time.
     - time unassigned: from a partition's revocation until any member has it, the longest partition.
     - lag recovery: from a restart's begin until the lag of a group was above what is usual for the last time
@@ -266,8 +266,8 @@ def _why(measure: str, cell: Cell) -> str:
     what = {
         "produce_gap_s": f"takes a record every {usual:.0f} s",
         "delivery_gap_s": f"commits every {usual:.0f} s",
-        "not_stable_s": f"is usually not stable for {usual:.0f} s",
-        "ownerless_s": f"usually has partitions unassigned for {usual:.0f} s",
+        "rebalancing_s": f"is usually rebalancing for {usual:.0f} s",
+        "unassigned_s": f"usually has partitions unassigned for {usual:.0f} s",
         "lag_recovery_s": "has no usual lag",
     }
     return f"{cell['who']} {what[measure]}"
@@ -319,8 +319,8 @@ def _away(group: Cell, times: Times) -> str:
     restless_us = 0 if stable or stable_us is None else times.end_us - stable_us
     if restless_us > group.get("usual_unstable_us", 0) and (group.get("usually") or 0) > _MOSTLY:
         reasons.append(f"is {group['state']}")
-    if group.get("ownerless") and group.get("members"):
-        reasons.append(f"has {group['ownerless']} partitions unassigned")
+    if group.get("unassigned") and group.get("members"):
+        reasons.append(f"has {group['unassigned']} partitions unassigned")
     idle = not group.get("members") and not group.get("usual_members")
     # Some read without being members, and commit all the same.
     if (group.get("beyond") or 0) > 0 and not (idle and (group.get("moves") or 0) < samples.COMMITS):
@@ -405,7 +405,7 @@ def _not_watched(watch: Watch) -> dict[str, Anomaly]:
 
 def _advice(found: Found, level: TrafficLevels, times: Times, watch: Watch) -> Iterable[Recommendation]:
     for name, about in found.groups.items():
-        cells = [one for measure in ("delivery_gap_s", "not_stable_s", "ownerless_s")
+        cells = [one for measure in ("delivery_gap_s", "rebalancing_s", "unassigned_s")
                  for one in found.cells[measure] if one["who"] == name and one["value_us"]]  # fmt: skip
         longest = max((one["value_us"] / 1e6 for one in cells), default=0.0)
         near = next((limit for limit in _SESSIONS if abs(longest - limit) <= _NEAR * limit), None)

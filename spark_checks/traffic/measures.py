@@ -21,8 +21,8 @@ from spark_checks.traffic.samples import Times
 MEASURES: Final = {
     "produce_gap_s": "produce gap",
     "delivery_gap_s": "delivery gap",
-    "not_stable_s": "time not stable",
-    "ownerless_s": "time unassigned",
+    "rebalancing_s": "time rebalancing",
+    "unassigned_s": "time unassigned",
     "lag_recovery_s": "lag recovery",
 }
 #: Without a level, partitions that are usually silent for longer have no gap to speak of.
@@ -218,17 +218,17 @@ def _states(
             samples.summed(unstable.where("from_us IS NOT NULL"), times).collect()}  # fmt: skip
     numbers = [one.number for one in times.restarts] or [0]
     seen = [name for name, about in found.groups.items() if "states_us" in about]
-    _fill(found, "not_stable_s", sums, [(n, name) for n in numbers for name in seen], level.not_stable_s,
+    _fill(found, "rebalancing_s", sums, [(n, name) for n in numbers for name in seen], level.rebalancing_s,
           "usual_unstable_us")  # fmt: skip
     if assignments is None:
         return
-    gone = samples.ownerless(assignments, times).persist()
+    gone = samples.unassigned(assignments, times).persist()
     lost = F.col("from_us").isNotNull()
     for row in (
         gone.groupBy("group")
         .agg(
-            F.max("usual_us").alias("usual_ownerless_us"),
-            F.count_if(lost & F.col("open") & (F.col("from_us") >= times.usual_us)).alias("ownerless"),
+            F.max("usual_us").alias("usual_unassigned_us"),
+            F.count_if(lost & F.col("open") & (F.col("from_us") >= times.usual_us)).alias("unassigned"),
             F.lit(True).alias("owned"),
         )
         .collect()
@@ -243,7 +243,7 @@ def _states(
     )  # fmt: skip
     longest = {(row["number"], row["group"]): row for row in during.collect()}
     places = [(n, name) for n in numbers for name in seen if "owned" in found.groups[name]]
-    _fill(found, "ownerless_s", longest, places, level.ownerless_s, "usual_ownerless_us")
+    _fill(found, "unassigned_s", longest, places, level.unassigned_s, "usual_unassigned_us")
     for (_, name), row in longest.items():
         group = found.groups[name]
         # One member, or one partition, leaves no choice.

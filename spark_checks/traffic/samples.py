@@ -148,7 +148,7 @@ def unstable(states: DataFrame, times: Times) -> DataFrame:
     return stretches(states, ["group"], stable, ~stable, times)
 
 
-def ownerless(assignments: DataFrame, times: Times) -> DataFrame:
+def unassigned(assignments: DataFrame, times: Times) -> DataFrame:
     """Return the stretches from a partition's revocation until any member has it: PLACE, from_us, to_us.
 
     ``open``: nobody had it again; ``partitions``: how many the group had; usual_us as of stretches.

@@ -28,8 +28,8 @@ SECONDS = range(END + 1)
 LEVELS: Row = {
     "produce_gap_s": 5,
     "delivery_gap_s": 5,
-    "not_stable_s": 5,
-    "ownerless_s": 5,
+    "rebalancing_s": 5,
+    "unassigned_s": 5,
     "lag_recovery_s": 30,
 }
 Of = Callable[[int], int]
@@ -116,7 +116,7 @@ def test_a_quiet_restart_passes_and_names_what_is_not_judged(spark: SparkSession
     assert "not judged: loss, duplicates and order" in result.because
     assert set(verdicts(result).values()) == {"pass", "measured"}
     assert (result.measured["produce_gap_s"], result.measured["usual_s"]) == (1, 120)
-    assert result.measured["ownerless_s"] == 0
+    assert result.measured["unassigned_s"] == 0
     assert [point[1] for point in result.series["rate"]["c/orders"]] == [10.0] * END
     assert result.series["lag"]["g"][0] == [0.0, 5]
     not_watched = result.anomalies["not_watched"]
@@ -175,10 +175,10 @@ def test_a_group_that_stands_still_is_found_and_its_lag(troubled: Result) -> Non
     assert troubled.measured["by_group"]["seldom"]["delivery_gap_s"] is None
 
 
-def test_times_not_stable_and_unassigned_are_summed_and_the_longest(troubled: Result) -> None:
+def test_times_rebalancing_and_unassigned_are_summed_and_the_longest(troubled: Result) -> None:
     moved = troubled.measured["by_group"]["moved"]
-    assert (moved["not_stable_s"], moved["ownerless_s"]) == (7, 8)
-    assert (verdicts(troubled)["not_stable_s"], verdicts(troubled)["ownerless_s"]) == ("fail", "fail")
+    assert (moved["rebalancing_s"], moved["unassigned_s"]) == (7, 8)
+    assert (verdicts(troubled)["rebalancing_s"], verdicts(troubled)["unassigned_s"]) == ("fail", "fail")
     assert any("Give moved the cooperative-sticky" in one.advice for one in troubled.recommendations)
 
 
@@ -187,7 +187,7 @@ def test_groups_that_are_not_as_before_are_not_back(troubled: Result) -> None:
     assert why.keys() == {"down", "lost"}
     assert why["down"].startswith("is Empty, is ")
     assert why["lost"] == "has 1 partitions unassigned"
-    assert troubled.measured["by_group"]["empty"]["not_stable_s"] is None
+    assert troubled.measured["by_group"]["empty"]["rebalancing_s"] is None
 
 
 def test_lag_is_followed_until_the_next_restart_or_the_end(spark: SparkSession) -> None:
@@ -416,7 +416,7 @@ def test_a_change_without_a_restart_is_judged_as_one(spark: SparkSession) -> Non
     }
     run = about(["orders"], ["g"], changing=True, usual_until_us=us(STOPPED))
     result = found(spark, run, LEVELS | {"throughput_percent": 50}, **tables, actions=[])
-    expected = {"produce_gap_s": "fail", "delivery_gap_s": "fail", "not_stable_s": "fail"}
+    expected = {"produce_gap_s": "fail", "delivery_gap_s": "fail", "rebalancing_s": "fail"}
     judged = verdicts(result)
     assert {key: judged[key] for key in expected} == expected
     assert (judged["lag_recovery_s"], judged["throughput_percent"]) == ("pass", "pass")
@@ -451,7 +451,7 @@ def test_samples_of_many_partitions_never_come_to_the_driver(spark: SparkSession
     held = Evidence("memory", about(["orders"], ["g"], 300), dict.fromkeys(TABLES) | tables)
     # Of 60,300 rows each of the two would be more than a megabyte.
     with frames.collecting(spark, "1m"):
-        result = traffic.check(held, Levels.model_validate({"traffic": LEVELS | {"ownerless_s": None}}))
+        result = traffic.check(held, Levels.model_validate({"traffic": LEVELS | {"unassigned_s": None}}))
     assert result.verdict == "pass", result.because
     assert result.series["rate"]["c/orders"][-1][1] == 3000
 
