@@ -402,6 +402,11 @@ def test_a_watch_without_a_restart_is_judged_by_little(spark: SparkSession) -> N
     judged = {key: verdict for key, verdict in verdicts(result).items() if verdict != "measured"}
     assert (result.verdict, judged) == ("pass", {"not_back": "pass"})
     assert (result.measured["produce_gap_s"], result.measured["restarts"]) == (1, 0)
+    # As the watch writes it once it has seen what is usual.
+    marked = about(["orders"], ["g"], usual_until_us=us(STOPPED))
+    result = found(spark, marked, LEVELS | {"throughput_percent": 80}, **tables, actions=[])
+    judged = {key: verdict for key, verdict in verdicts(result).items() if verdict != "measured"}
+    assert judged == {"throughput_percent": "pass", "not_back": "pass"}
     short = {name: [row for row in rows if row["at_us"] <= us(100)] for name, rows in tables.items()}
     result = found(spark, about(["orders"], ["g"], ended_us=us(100)), LEVELS, **short, actions=[])
     assert result.verdict == "measured"
