@@ -221,16 +221,16 @@ class TrafficLevels(_Levels):
     """Longest time without a record in a partition that usually has some."""
     delivery_gap_s: NonNegativeFloat | None = None
     """Longest time for which a group commits nothing while records wait for it."""
-    not_stable_s: NonNegativeFloat | None = None
+    rebalancing_s: NonNegativeFloat | None = None
     """Longest time for which a group is not stable."""
-    ownerless_s: NonNegativeFloat | None = None
-    """Longest time for which a partition that a group reads has no owner."""
+    unassigned_s: NonNegativeFloat | None = None
+    """Longest time for which no member of a group has a partition that the group reads."""
     lag_recovery_s: NonNegativeFloat | None = None
     """Longest time until the lag of a group is what it was before."""
     throughput_percent: NonNegativeFloat | None = None
     """Least rate of a topic after the changes, as a share of its rate before them."""
     balancer_errors: NonNegativeInt | None = 0
-    """Failed requests (5xx, connections, answers that broke off) at the balancers, beyond the usual rate."""
+    """Answers of 5xx that clients got of the balancers, beyond the usual rate."""
     not_back: NonNegativeInt | None = 0
     """Groups that at the end were not stable, lacked an owner of a partition, or were further behind."""
 

@@ -248,6 +248,8 @@ class Watch(_Part):
     started_us: int
     usual_until_us: int | None = None
     ended_us: int | None = None
+    #: Whether a playbook changed something meanwhile.
+    changing: bool = False
     topics: list[WatchedTopic] = []
     groups: dict[str, WatchedGroup] = {}
     balancers: list[str] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from kedge.evidence.run import Run, Watch
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.contract import check_rows, stray
 from spark_checks.engine.readers import Evidence
-from spark_checks.rebalance.restarts import read_restarts
+from spark_checks.rebalance.restarts import EFFECTS_AFTER_RESTART_US, Restart, read_restarts
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
 from spark_checks.traffic import samples
 from spark_checks.traffic.measures import MEASURES, Cell, Found, judgeable, measure_all
@@ -40,6 +40,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     Nothing was sent: the ends of partitions, the offsets that groups commit, their states and members, and
     the counters of balancers were sampled. What is usual is what was seen before the first change, in a
     minute at least. A restart's effects are looked for until ten seconds after it, or until the next begins.
+    A change that restarts nothing is judged as one restart, from its begin to the end of the watch.
 
     - produce gap: the longest time between samples in which a partition's end moved. Its error is the time
       between the samples around it. It is judged where the longest usual gap is at most half of the level,
@@ -47,21 +48,25 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     - delivery gap: the longest time in which records of a partition waited, and a group committed nothing
       there. Its error is the time between samples and the longest usual one: commits tell of deliveries late.
       It is judged where the latter is at most half of the level.
-    - time not stable: the sum of the times from a sample of a group that is not Stable to the next one that
+    - time rebalancing: the sum of the times from a sample of a group that is not Stable to the next one that
       is. Its error is the time between samples, once for each such time.
     - time unassigned: from a partition's revocation until any member has it, the longest partition.
-    - lag recovery: from a restart's begin until the lag of a group was above what is usual for the last time.
+    - lag recovery: from a restart's begin until the lag of a group was above what is usual for the last time
+      before the next restart or the end; of a change that restarts nothing from the first time.
       Usual is the highest lag, and the usual spread more; it may go on to grow where it grew steadily.
     - throughput: the rate of a topic after the last restart, in percent of its usual rate. Its error is three
       standard deviations.
-    - balancer errors: answers of 5xx, failed connections and answers that broke off since the first change,
-      less as many as are usual in that time.
+    - balancer errors: answers of 5xx that clients got of the balancers since the first change, less as many
+      as are usual in that time. What a balancer tried again elsewhere is none.
     - not back: groups that at the end were not Stable, had partitions without an owner, or were further
       behind than usual, and had not been so before.
 
+    A delivery gap that is above its level by more than its error fails whatever is usual, and so does a
+    produce gap above it by more than twice the longest usual one, if one so long does not come by chance.
     A figure is held against its level with its error; one that cannot be told from it is unknown. So is
-    everything where the watch did not end properly, or saw something not for more than three intervals. Loss,
-    duplicates and order are not judged: they need records of Kedge's own.
+    everything where the watch did not end properly, could not watch a cluster or what a person named, or saw
+    something not for more than three intervals. Loss, duplicates and order are not judged: they need records
+    of Kedge's own.
     """
     run, watch, level = evidence.run, evidence.run.watch, levels.traffic
     if watch is None:
@@ -73,7 +78,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     found = measure_all(frames, watch, level, times)
     found.series |= {"usual_s": (times.usual_us - run.started_us) / 1e6}
     said = _judge(found, _asked(level, watch, times, known), times, watch, known)
-    about = f"{len(times.restarts)} restarts, {len(watch.topics)} topics and {len(watch.groups)} groups"
+    about = f"{len(times.instances)} restarts, {len(watch.topics)} topics and {len(watch.groups)} groups"
     fine = "; ".join([about, *said.notes, NOT_JUDGED])
     doubts = [*_broken(watch, found, times), *said.doubts]
     verdict, because = judge(said.problems, doubts, fine, judged=judged(said.figures))
@@ -126,13 +131,32 @@ def _checked(evidence: Evidence, watch: Watch) -> tuple[dict[str, DataFrame], in
 def _times(evidence: Evidence, watch: Watch, last_us: int) -> Times:
     end = last_us if watch.ended_us is None else watch.ended_us
     run = evidence.run.model_copy(update={"load_until_us": end})
-    every = read_restarts(evidence.rows("actions"), run)
+    actions = evidence.rows("actions")
+    done = [] if actions is None else actions.to_pylist()
+    every = [_removed(one, done) for one in read_restarts(actions, run)]
     restarts = [one for one in every if watch.started_us <= one.begin_us < end]
+    if watch.changing and not restarts:
+        begin = min(watch.usual_until_us or watch.started_us, end)
+        restarts = [Restart(1, "", "", "the change", begin, end, end)]
     changes = [one.begin_us for one in restarts[:1]]
     changes += [] if watch.usual_until_us is None else [watch.usual_until_us]
     # Where nothing was changed, its first half tells what is usual.
     usual_us = min([*changes, end]) if changes else (watch.started_us + end) // 2
     return Times(watch.started_us, usual_us, end, watch.interval_us, restarts)
+
+
+def _removed(restart: Restart, actions: Sequence[Cell]) -> Restart:
+    """Return a stop that no start followed as a removal, which ended with it; others as they are."""
+    who = (restart.host, restart.service, restart.instance)
+    if restart.end_us is not None:
+        return restart
+    ours = [one for one in actions if (one["host"], one["service"], one["instance"]) == who]
+    ours = [one for one in ours if one["started_us"] >= restart.begin_us]
+    stops = [one["ended_us"] for one in ours if one["action"] == "stop" and one["ok"]]
+    if not stops or any(one["action"] in {"start", "ready", "kill"} for one in ours):
+        return restart
+    until_us = min(stops[0] + EFFECTS_AFTER_RESTART_US, restart.until_us)
+    return replace(restart, end_us=stops[0], until_us=until_us)
 
 
 def _broken(watch: Watch, found: Found, times: Times) -> list[str]:
@@ -148,6 +172,9 @@ def _broken(watch: Watch, found: Found, times: Times) -> list[str]:
             f"the sampler slept: {most['what']} of {most['who']} were not sampled for "
             f"{most['longest_s']:.1f} s, the interval is {times.interval_us / 1e6:g} s{_more(slept)}"
         )
+    # What a person named and nobody has, or a cluster that does not answer, was to be watched.
+    missed = [one for one in watch.not_watched if one.kind == "cluster" or not one.cluster]
+    doubts += [f"{one.kind} {one.name} was not watched: {one.why}" for one in missed]
     return [
         *doubts,
         *(f"{one.name} did not become ready again" for one in times.restarts if one.end_us is None),
@@ -239,8 +266,8 @@ def _why(measure: str, cell: Cell) -> str:
     what = {
         "produce_gap_s": f"takes a record every {usual:.0f} s",
         "delivery_gap_s": f"commits every {usual:.0f} s",
-        "not_stable_s": f"is usually not stable for {usual:.0f} s",
-        "ownerless_s": f"usually has partitions unassigned for {usual:.0f} s",
+        "rebalancing_s": f"is usually rebalancing for {usual:.0f} s",
+        "unassigned_s": f"usually has partitions unassigned for {usual:.0f} s",
         "lag_recovery_s": "has no usual lag",
     }
     return f"{cell['who']} {what[measure]}"
@@ -271,7 +298,7 @@ def _throughput(said: _Judged, found: Found) -> None:
 def _at_balancers(said: _Judged, found: Found, times: Times) -> None:
     counted, limit, what = found.errors, said.level.balancer_errors, "balancer errors"
     if counted is None:
-        said.add(what, "balancer_errors", None, "", "no balancer was sampled")
+        said.add(what, "balancer_errors", None, "", "of no balancer was sampled what clients got")
         return
     before, after = times.usual_us - times.begin_us, times.end_us - times.usual_us
     usual = counted["usual_errors"] * after / before if before else 0.0
@@ -292,8 +319,8 @@ def _away(group: Cell, times: Times) -> str:
     restless_us = 0 if stable or stable_us is None else times.end_us - stable_us
     if restless_us > group.get("usual_unstable_us", 0) and (group.get("usually") or 0) > _MOSTLY:
         reasons.append(f"is {group['state']}")
-    if group.get("ownerless") and group.get("members"):
-        reasons.append(f"has {group['ownerless']} partitions unassigned")
+    if group.get("unassigned") and group.get("members"):
+        reasons.append(f"has {group['unassigned']} partitions unassigned")
     idle = not group.get("members") and not group.get("usual_members")
     # Some read without being members, and commit all the same.
     if (group.get("beyond") or 0) > 0 and not (idle and (group.get("moves") or 0) < samples.COMMITS):
@@ -323,7 +350,7 @@ def _measured(found: Found, watch: Watch, times: Times, run: Run) -> dict[str, A
         "interval_s": times.interval_us / 1e6,
         "topics": len(watch.topics),
         "groups": len(watch.groups),
-        "restarts": len(times.restarts),
+        "restarts": len(times.instances),
         **worst,
         "balancer": {name: errors[name] for name in errors if name != "hosts"},
         "not_judged": "loss, duplicates and order: they need records of Kedge's own",
@@ -378,7 +405,7 @@ def _not_watched(watch: Watch) -> dict[str, Anomaly]:
 
 def _advice(found: Found, level: TrafficLevels, times: Times, watch: Watch) -> Iterable[Recommendation]:
     for name, about in found.groups.items():
-        cells = [one for measure in ("delivery_gap_s", "not_stable_s", "ownerless_s")
+        cells = [one for measure in ("delivery_gap_s", "rebalancing_s", "unassigned_s")
                  for one in found.cells[measure] if one["who"] == name and one["value_us"]]  # fmt: skip
         longest = max((one["value_us"] / 1e6 for one in cells), default=0.0)
         near = next((limit for limit in _SESSIONS if abs(longest - limit) <= _NEAR * limit), None)

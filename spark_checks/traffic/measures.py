@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -20,14 +21,17 @@ from spark_checks.traffic.samples import Times
 MEASURES: Final = {
     "produce_gap_s": "produce gap",
     "delivery_gap_s": "delivery gap",
-    "not_stable_s": "time not stable",
-    "ownerless_s": "time unassigned",
+    "rebalancing_s": "time rebalancing",
+    "unassigned_s": "time unassigned",
     "lag_recovery_s": "lag recovery",
 }
 #: Without a level, partitions that are usually silent for longer have no gap to speak of.
 _SILENT_US: Final = 5_000_000
 #: Lines of a chart over time.
 _LINES: Final = 6
+#: The server of the rows of a balancer that say what its clients got.
+_CLIENTS: Final = "clients"
+_BEGUN: Final = "from_us IS NOT NULL"
 Cell = dict[str, Any]
 
 
@@ -53,10 +57,16 @@ def measure_all(frames: Mapping[str, DataFrame], watch: Watch, level: TrafficLev
     topics = {(one.cluster, one.topic): {"who": f"{one.cluster}/{one.topic}"} for one in watch.topics}
     if (ends := frames.get("end_offsets")) is not None:
         gaps = samples.produced(ends, times).persist()
-        limit, chance = level.produce_gap_s, F.lit(True)
+        limit, chance, spacing = level.produce_gap_s, F.lit(True), F.col("spacing_us")
+        count = sum(one.partitions for one in watch.topics)
         if limit is not None:
-            chance = samples.unlikely(int(limit * 1e6), times, sum(one.partitions for one in watch.topics))
-        _worst(found, "produce_gap_s", gaps, ("cluster", "topic"), F.col("spacing_us"), limit, times, chance)
+            chance = samples.unlikely(F.lit(limit * 1e6), times, count)
+        known = judgeable(F.col("usual_us"), limit) & chance
+        # Twice as long as ever before, and longer than comes by chance: whatever is usual, it is more.
+        beyond = samples.lasted() - 2 * F.col("usual_us") - spacing
+        proof = F.when(samples.unlikely(samples.lasted(), times, count), beyond)
+        rows = samples.worst(gaps.where(_BEGUN), ("cluster", "topic"), spacing, known, proof, times)
+        _worst(found, "produce_gap_s", rows, limit)
         for row in samples.watched(gaps, ("cluster", "topic"), times).collect():
             topics[row["cluster"], row["topic"]] |= row.asDict()
         _rates(found, ends, times, width, watch.usual_until_us or times.end_us)
@@ -64,7 +74,10 @@ def measure_all(frames: Mapping[str, DataFrame], watch: Watch, level: TrafficLev
         waits = samples.waited(offsets, times).persist()
         error = F.col("spacing_us") + F.col("usual_us")
         often = F.col("moves") >= samples.COMMITS
-        _worst(found, "delivery_gap_s", waits, ("group",), error, level.delivery_gap_s, times, often)
+        known = judgeable(F.col("usual_us"), level.delivery_gap_s) & often
+        proof = F.when(often, samples.lasted() - error)
+        rows = samples.worst(waits.where(_BEGUN), ("group",), error, known, proof, times)
+        _worst(found, "delivery_gap_s", rows, level.delivery_gap_s)
         for row in samples.watched(waits, ("group",), times).collect():
             found.groups[row["group"]] |= {
                 "commits_us": row["usual_us"], "moves": row["moves"], "offsets_us": row["widest_us"]
@@ -84,27 +97,20 @@ def judgeable(usual: Any, limit: float | None) -> Any:
     return usual <= (_SILENT_US if limit is None else limit * 1e6 / 2)
 
 
-def _worst(
-    found: Found,
-    measure: str,
-    gaps: DataFrame,
-    who: tuple[str, ...],
-    error: Any,
-    limit: float | None,
-    times: Times,
-    also: Any,
-) -> None:
-    known = judgeable(F.col("usual_us"), limit) & also
-    where = gaps.where("from_us IS NOT NULL")
-    rows = {(row["number"], *(row[one] for one in who)): row for row in
-            samples.worst(where, who, error, known, times).collect()}  # fmt: skip
-    for key, row in rows.items():
-        longest = row["worst"]
+def _worst(found: Found, measure: str, worst: DataFrame, limit: float | None) -> None:
+    for row in worst.collect():
+        number, *who = row[: row.__fields__.index("worst")]
+        longest, over, low = row["worst"], row["over"], row["over"]["low_us"] if row["over"] else None
+        # One that is above its level by more than its error counts before a longer one that may not be.
+        if limit is not None and low is not None and low > limit * 1e6:
+            longest = over
+        elif longest is None:
+            low = None
         found.cells[measure].append({
-            "restart": key[0],
-            "who": "/".join(key[1:]),
+            "restart": number,
+            "who": "/".join(who),
             "value_us": longest["value_us"] if longest else None,
-            "low_us": row["low_us"],
+            "low_us": low,
             "high_us": row["high_us"],
             "at": longest["place"] if longest else "",
             "unjudged": row["unjudged"],
@@ -135,10 +141,11 @@ def _never_waited(found: Found, limit: float | None, times: Times) -> None:
 
 
 def _lags(found: Found, lag: DataFrame, times: Times, width: int) -> None:
-    begins = {one.number: one.begin_us for one in times.restarts}
-    for row in samples.recovered(lag, times).collect() if begins else ():
-        group = found.groups[row["group"]]
-        begin, above = begins[row["number"]], row["above_us"]
+    of = {one.number: one for one in times.restarts}
+    for row in samples.recovered(lag, times).collect() if of else ():
+        group, restart, above = found.groups[row["group"]], of[row["number"]], row["above_us"]
+        # When in its time a change of more than instances touched a group is not known.
+        begin = restart.begin_us if restart.service else row["first_us"]
         # Of a group that has nothing of the usual time, nothing is known.
         value = None if row["baseline"] is None else 0 if above is None else above - begin
         error = times.interval_us + (group.get("commits_us") or 0)
@@ -149,7 +156,8 @@ def _lags(found: Found, lag: DataFrame, times: Times, width: int) -> None:
             "back": above is None or above < row["last_us"],
         }
         if not cell["back"]:
-            cell["high_us"] = times.end_us - begin
+            # Behind the next restart its own lag goes on; behind the end nobody looked.
+            cell["high_us"] = times.end_us - begin if times.after(restart) < times.end_us else math.inf
         found.cells["lag_recovery_s"].append(cell)
     ending = F.col("at_us") >= times.end_us - samples.END_US
     ended = lag.groupBy("group").agg(
@@ -170,7 +178,7 @@ def _lags(found: Found, lag: DataFrame, times: Times, width: int) -> None:
 def _rates(found: Found, ends: DataFrame, times: Times, width: int, after_us: int) -> None:
     rate = samples.rates(ends, times, width).persist()
     # Two halves of a watch in which nothing was changed are not compared.
-    after = max((one.end_us or times.end_us for one in times.restarts), default=after_us)
+    after = max((one.end_us or times.end_us for one in times.instances), default=after_us)
     for row in samples.before_and_after(rate, times, width, after).collect():
         about: Cell = {"who": f"{row['cluster']}/{row['topic']}", "percent": None, "error": None}
         per_s = 1e6 / width
@@ -210,17 +218,17 @@ def _states(
             samples.summed(unstable.where("from_us IS NOT NULL"), times).collect()}  # fmt: skip
     numbers = [one.number for one in times.restarts] or [0]
     seen = [name for name, about in found.groups.items() if "states_us" in about]
-    _fill(found, "not_stable_s", sums, [(n, name) for n in numbers for name in seen], level.not_stable_s,
+    _fill(found, "rebalancing_s", sums, [(n, name) for n in numbers for name in seen], level.rebalancing_s,
           "usual_unstable_us")  # fmt: skip
     if assignments is None:
         return
-    gone = samples.ownerless(assignments, times).persist()
+    gone = samples.unassigned(assignments, times).persist()
     lost = F.col("from_us").isNotNull()
     for row in (
         gone.groupBy("group")
         .agg(
-            F.max("usual_us").alias("usual_ownerless_us"),
-            F.count_if(lost & F.col("open") & (F.col("from_us") >= times.usual_us)).alias("ownerless"),
+            F.max("usual_us").alias("usual_unassigned_us"),
+            F.count_if(lost & F.col("open") & (F.col("from_us") >= times.usual_us)).alias("unassigned"),
             F.lit(True).alias("owned"),
         )
         .collect()
@@ -235,7 +243,7 @@ def _states(
     )  # fmt: skip
     longest = {(row["number"], row["group"]): row for row in during.collect()}
     places = [(n, name) for n in numbers for name in seen if "owned" in found.groups[name]]
-    _fill(found, "ownerless_s", longest, places, level.ownerless_s, "usual_ownerless_us")
+    _fill(found, "unassigned_s", longest, places, level.unassigned_s, "usual_unassigned_us")
     for (_, name), row in longest.items():
         group = found.groups[name]
         # One member, or one partition, leaves no choice.
@@ -264,11 +272,16 @@ def _fill(
 
 
 def _errors(found: Found, balancer: DataFrame, times: Times, width: int) -> None:
-    counted: Cell = {"hosts": set(), "requests": 0, "client_errors": 0, "errors": 0, "usual_errors": 0}
+    # What servers failed at the balancer may have tried again elsewhere.
+    clients = balancer.where(F.col("server") == _CLIENTS)
+    requests = samples.stretches(clients, ["host"], F.col("requests"), F.lit(True), times)
+    hosts = {row["host"]: row["widest_us"] for row in samples.watched(requests, ("host",), times).collect()}
+    if not hosts:
+        return
+    counted: Cell = {"hosts": hosts, "requests": 0, "client_errors": 0, "errors": 0, "usual_errors": 0}
     drawn: dict[float, int] = {}
     # A row a host and second.
-    for row in samples.errors(balancer, times, width).orderBy("bin").collect():
-        counted["hosts"].add(row["host"])
+    for row in samples.errors(clients, times, width).orderBy("bin").collect():
         for name in ("requests", "client_errors"):
             counted[name] += row[name]
         counted["usual_errors" if row["usual"] else "errors"] += row["errors"]
@@ -285,8 +298,8 @@ def _unsampled(found: Found, topics: Iterable[Cell], watch: Watch, times: Times)
         rows.append((name, "states", about.get("states_us")))
         if watch.groups[name].topics:
             rows.append((name, "commits", about.get("offsets_us")))
-    seen = found.errors["hosts"] if found.errors else ()
-    rows += [(host, "counters", None) for host in watch.balancers if host not in seen]
+    seen = found.errors["hosts"] if found.errors else {}
+    rows += [(host, "counters", seen.get(host)) for host in {*watch.balancers, *seen}]
     for who, what, longest in rows:
         if longest is None or longest > GAP_INTERVALS * times.interval_us:
             unseen = times.end_us - times.begin_us if longest is None else longest

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -31,7 +32,10 @@ PLACE: Final = ("group", "topic", "partition")
 
 @dataclass(frozen=True)
 class Times:
-    """When what was watched; microseconds. ``usual_us``: until then nothing had been done."""
+    """When what was watched; microseconds. ``usual_us``: until then nothing had been done.
+
+    A change that restarts no instance is one of ``restarts`` without a service.
+    """
 
     begin_us: int
     usual_us: int
@@ -39,9 +43,24 @@ class Times:
     interval_us: int
     restarts: Sequence[Restart]
 
-    def windows(self, frame: DataFrame) -> DataFrame:
-        """Return number, begin, until of each restart; of a watch without any number 0, all of its time."""
-        rows = [(one.number, one.begin_us, one.until_us) for one in self.restarts]
+    @property
+    def instances(self) -> list[Restart]:
+        """Return the restarts of instances."""
+        return [one for one in self.restarts if one.service]
+
+    def after(self, restart: Restart) -> int:
+        """Return when the next restart began, or the end."""
+        later = (one.begin_us for one in self.restarts if one.begin_us > restart.begin_us)
+        return min(later, default=self.end_us)
+
+    def windows(self, frame: DataFrame, whole: bool = False) -> DataFrame:
+        """Return number, begin, until of each restart; of a watch without any number 0, all of its time.
+
+        ``whole``: it is until the next restart.
+        """
+        rows = [
+            (one.number, one.begin_us, self.after(one) if whole else one.until_us) for one in self.restarts
+        ]
         rows = rows or [(0, self.begin_us, self.end_us)]
         made = frame.sparkSession.createDataFrame(rows, "number int, begin long, until long")
         return F.broadcast(made)
@@ -129,7 +148,7 @@ def unstable(states: DataFrame, times: Times) -> DataFrame:
     return stretches(states, ["group"], stable, ~stable, times)
 
 
-def ownerless(assignments: DataFrame, times: Times) -> DataFrame:
+def unassigned(assignments: DataFrame, times: Times) -> DataFrame:
     """Return the stretches from a partition's revocation until any member has it: PLACE, from_us, to_us.
 
     ``open``: nobody had it again; ``partitions``: how many the group had; usual_us as of stretches.
@@ -153,8 +172,8 @@ def ownerless(assignments: DataFrame, times: Times) -> DataFrame:
     return gone.withColumn("usual_us", usual("from_us", "to_us", times, Window.partitionBy("group")))
 
 
-def unlikely(level_us: int, times: Times, watched: int) -> Column:
-    """Return whether a partition that is quiet for longer than its level is so by more than chance.
+def unlikely(longer_us: Column, times: Times, watched: int) -> Column:
+    """Return whether a partition that is quiet for longer than this is so by more than chance.
 
     By the share of its samples in which nothing had come. All partitions and samples of the restarts are so
     many chances: with a record a second and a level of 5 s some partition of a hundred is quiet for so long.
@@ -162,27 +181,39 @@ def unlikely(level_us: int, times: Times, watched: int) -> Column:
     quiet = (F.col("usual_samples") - F.col("moves") + 1) / (F.col("usual_samples") + 1)
     lasting = sum(one.until_us - one.begin_us for one in times.restarts) / times.interval_us
     chances = F.lit(float(max(1.0, lasting) * watched))
-    return F.pow(quiet, F.lit(level_us // times.interval_us + 1)) * chances <= _BY_CHANCE
+    return F.pow(quiet, F.floor(longer_us / times.interval_us) + 1) * chances <= _BY_CHANCE
 
 
-def worst(found: DataFrame, who: Sequence[str], error: Column, known: Column, times: Times) -> DataFrame:
+def lasted() -> Column:
+    """Return how long a stretch was."""
+    return F.col("to_us") - F.col("from_us")
+
+
+def worst(
+    found: DataFrame, who: Sequence[str], error: Column, known: Column, proof: Column, times: Times
+) -> DataFrame:
     """Return the longest stretch of each restart and who, of those whose partition can be judged (known).
 
+    ``proof``: how long a stretch of any other partition was at least beyond what is usual there; null: no
+    saying.
+
     Returns:
-        number, who; worst (value_us, error_us, partition), low_us and high_us, the most that it was at least
-        and at most; unjudged, partitions that cannot be judged, and unjudged_us, their longest usual stretch.
+        number, who; worst (value_us, error_us, place) and high_us, the most that one was; over (low_us,
+        value_us, place), the one that was longest at least, of all; unjudged, partitions that cannot be
+        judged, and unjudged_us, their longest usual stretch.
     """
     inside = (F.col("from_us") < F.col("until")) & (F.col("to_us") > F.col("begin"))
     touched = found.drop("until_us", "number").join(times.windows(found), inside, "inner").withColumns({
-        "value_us": F.col("to_us") - F.col("from_us"),
+        "value_us": lasted(),
         "error_us": error,
+        "low_us": F.when(known, lasted() - error).otherwise(proof),
         "place": F.concat_ws("-", "topic", "partition"),
     })  # fmt: skip
-    value, off = F.col("value_us"), F.col("error_us")
+    low = F.col("low_us")
     return touched.groupBy("number", *who).agg(
         F.max(F.when(known, F.struct("value_us", "error_us", "place"))).alias("worst"),
-        F.max(F.when(known, value - off)).alias("low_us"),
-        F.max(F.when(known, value + off)).alias("high_us"),
+        F.max(F.when(low.isNotNull(), F.struct("low_us", "value_us", "place"))).alias("over"),
+        F.max(F.when(known, F.col("value_us") + F.col("error_us"))).alias("high_us"),
         F.count_distinct(F.when(~known, F.col("place"))).alias("unjudged"),
         F.max(F.when(~known, F.col("usual_us"))).alias("unjudged_us"),
     )
@@ -230,15 +261,16 @@ def lags(offsets: DataFrame, times: Times) -> DataFrame:
 
 
 def recovered(lag: DataFrame, times: Times) -> DataFrame:
-    """Return number, group, baseline, peak, above_us (when lag was last above the usual one), last_us."""
+    """Return number, group, baseline, peak, last_us; lag was above usual from first_us to above_us."""
     inside = F.col("at_us").between(F.col("begin"), F.col("until"))
     above = F.when(F.col("lag") > F.col("allowed"), F.col("at_us"))
     return (
-        lag.join(times.windows(lag), inside, "inner")
+        lag.join(times.windows(lag, whole=True), inside, "inner")
         .groupBy("number", "group")
         .agg(
             F.first("baseline").alias("baseline"),
             F.max("lag").alias("peak"),
+            F.min(above).alias("first_us"),
             F.max(above).alias("above_us"),
             F.max("at_us").alias("last_us"),
         )
@@ -287,21 +319,19 @@ def before_and_after(rate: DataFrame, times: Times, width_us: int, after_us: int
     return found.withColumn("error", error)
 
 
-def errors(balancer: DataFrame, times: Times, width_us: int) -> DataFrame:
+def errors(clients: DataFrame, times: Times, width_us: int) -> DataFrame:
     """Return by host, bin, and whether it is usual time, what was counted: requests, client_errors, errors.
 
-    A counter that went down began anew: all that it has is new.
+    Where one counter went down the process began anew: all that each has is new.
     """
-    by = Window.partitionBy("host", "server").orderBy("at_us")
-
-    def new(name: str) -> Column:
-        before = F.lag(name).over(by)
-        return F.when(F.col(name) < before, F.col(name)).otherwise(F.col(name) - before)
-
-    failed = ("server_errors", "connection_errors", "response_errors")
-    counters = ("requests", "client_errors", *failed)
-    steps = balancer.select("host", "at_us", *(new(name).alias(name) for name in counters)).na.drop()
-    steps = steps.withColumn("errors", F.col(failed[0]) + F.col(failed[1]) + F.col(failed[2]))
+    by = Window.partitionBy("host").orderBy("at_us")
+    counters = ("requests", "client_errors", "server_errors")
+    anew = reduce(Column.__or__, [F.col(name) < F.lag(name).over(by) for name in counters])
+    new = [
+        (F.col(name) - F.when(anew, F.lit(0)).otherwise(F.lag(name).over(by))).alias(name)
+        for name in counters
+    ]
+    steps = clients.select("host", "at_us", *new).na.drop().withColumnRenamed("server_errors", "errors")
     number = F.floor((F.col("at_us") - times.begin_us) / width_us).alias("bin")
     before = (F.col("at_us") <= times.usual_us).alias("usual")
     return steps.groupBy("host", number, before).agg(

@@ -28,8 +28,8 @@ SECONDS = range(END + 1)
 LEVELS: Row = {
     "produce_gap_s": 5,
     "delivery_gap_s": 5,
-    "not_stable_s": 5,
-    "ownerless_s": 5,
+    "rebalancing_s": 5,
+    "unassigned_s": 5,
     "lag_recovery_s": 30,
 }
 Of = Callable[[int], int]
@@ -79,7 +79,8 @@ def restart(stopped: float = STOPPED, ready: float = READY) -> list[Row]:
         who = {"host": "h1", "service": "kafka_rest", "instance": "h1:8082", "action": what, "ok": True}
         return who | {"started_us": us(begin), "ended_us": us(end)}
 
-    return [action("stop", stopped, stopped + 1), action("ready", stopped + 1, ready)]
+    begun = (stopped + 1, stopped + 2)
+    return [action("stop", stopped, begun[0]), action("start", *begun), action("ready", begun[1], ready)]
 
 
 def busy(at: int) -> int:
@@ -115,7 +116,7 @@ def test_a_quiet_restart_passes_and_names_what_is_not_judged(spark: SparkSession
     assert "not judged: loss, duplicates and order" in result.because
     assert set(verdicts(result).values()) == {"pass", "measured"}
     assert (result.measured["produce_gap_s"], result.measured["usual_s"]) == (1, 120)
-    assert result.measured["ownerless_s"] == 0
+    assert result.measured["unassigned_s"] == 0
     assert [point[1] for point in result.series["rate"]["c/orders"]] == [10.0] * END
     assert result.series["lag"]["g"][0] == [0.0, 5]
     not_watched = result.anomalies["not_watched"]
@@ -174,10 +175,10 @@ def test_a_group_that_stands_still_is_found_and_its_lag(troubled: Result) -> Non
     assert troubled.measured["by_group"]["seldom"]["delivery_gap_s"] is None
 
 
-def test_times_not_stable_and_unassigned_are_summed_and_the_longest(troubled: Result) -> None:
+def test_times_rebalancing_and_unassigned_are_summed_and_the_longest(troubled: Result) -> None:
     moved = troubled.measured["by_group"]["moved"]
-    assert (moved["not_stable_s"], moved["ownerless_s"]) == (7, 8)
-    assert (verdicts(troubled)["not_stable_s"], verdicts(troubled)["ownerless_s"]) == ("fail", "fail")
+    assert (moved["rebalancing_s"], moved["unassigned_s"]) == (7, 8)
+    assert (verdicts(troubled)["rebalancing_s"], verdicts(troubled)["unassigned_s"]) == ("fail", "fail")
     assert any("Give moved the cooperative-sticky" in one.advice for one in troubled.recommendations)
 
 
@@ -186,7 +187,26 @@ def test_groups_that_are_not_as_before_are_not_back(troubled: Result) -> None:
     assert why.keys() == {"down", "lost"}
     assert why["down"].startswith("is Empty, is ")
     assert why["lost"] == "has 1 partitions unassigned"
-    assert troubled.measured["by_group"]["empty"]["not_stable_s"] is None
+    assert troubled.measured["by_group"]["empty"]["rebalancing_s"] is None
+
+
+def test_lag_is_followed_until_the_next_restart_or_the_end(spark: SparkSession) -> None:
+    def behind(until: int) -> Of:
+        return lambda at: near(at) if not 125 < at < until else near(125)
+
+    def recovery(until: int, level: int, actions: list[Row]) -> tuple[str, float]:
+        tables = {"group_offsets": offsets(behind(until), busy), "group_states": states()}
+        result = found(spark, about([], ["g"]), {"lag_recovery_s": level}, **tables, actions=actions)
+        return verdicts(result)["lag_recovery_s"], result.measured["by_restart"][0]["lag_recovery_s"]
+
+    one = restart()
+    assert recovery(161, 30, one) == ("fail", 40)
+    assert recovery(161, 50, one) == ("pass", 40)
+    assert recovery(END + 1, 50, one) == ("fail", 80)
+    # At the end it was not back: nobody knows when it will be.
+    assert recovery(END + 1, 100, one) == ("unknown", 80)
+    # The next restart began before it was back.
+    assert recovery(161, 50, [*one, *restart(150, 155)]) == ("unknown", 30)
 
 
 def test_a_gap_that_cannot_be_told_from_its_level_is_unknown(spark: SparkSession) -> None:
@@ -216,6 +236,31 @@ def test_a_group_that_commits_rarely_is_not_judged_and_advised(spark: SparkSessi
     assert "auto.commit.interval.ms of g to 500" in result.recommendations[0].advice
 
 
+def test_a_stall_far_above_its_level_fails_whatever_is_usual(spark: SparkSession) -> None:
+    """A record, and a commit, comes each five seconds: no gap of 2 s can be told, one of 40 s can."""
+
+    def often(at: int, stood: int) -> int:
+        return busy(at // 5 * 5 if not 120 < at < 120 + stood else 120)
+
+    levels = {"produce_gap_s": 2, "delivery_gap_s": 2}
+    for stood, verdict in ((40, "fail"), (8, "unknown")):
+        tables = {
+            "end_offsets": ends(lambda at, stood=stood: often(at, stood)),
+            "group_offsets": offsets(lambda at, stood=stood: often(at, stood), busy),
+            "group_states": states(),
+        }
+        result = found(spark, about(["orders"], ["g"]), levels, **tables)
+        assert (result.verdict, *(verdicts(result)[key] for key in levels)) == (verdict,) * 3
+        gaps = [
+            result.measured["by_topic"][0]["produce_gap_s"],
+            result.measured["by_group"]["g"]["delivery_gap_s"],
+        ]
+        assert gaps == ([40, 39] if verdict == "fail" else [None, None])
+    # Nobody ever wrote or read: no stall.
+    idle = {"end_offsets": ends(lambda at: 7), "group_offsets": offsets(lambda at: 0, lambda at: 7)}
+    assert found(spark, about(["orders"], ["g"]), levels, **idle, group_states=states()).verdict == "unknown"
+
+
 def test_a_group_for_which_nothing_waits_has_no_gap(spark: SparkSession) -> None:
     result = found(
         spark,
@@ -235,11 +280,12 @@ def test_a_group_that_was_empty_all_the_time_passes(spark: SparkSession) -> None
     assert found(spark, about([], ["g"]), **empty).verdict == "pass"
 
 
-def balancer(errors: Of) -> list[Row]:
+def balancer(errors: Of, server: str = "clients", requests: Of = lambda at: 50 * at) -> list[Row]:
     def row(at: int) -> Row:
-        who = {"host": "lb", "server": "rest/h1", "at_us": us(at), "status": "UP", "queued": 0}
-        counters = {"client_errors": 0, "connection_errors": 0, "response_errors": 0}
-        return who | counters | {"requests": 50 * at, "server_errors": errors(at)}
+        who = {"host": "lb", "server": server, "at_us": us(at), "status": "UP", "queued": 0}
+        of_server = 0 if server == "clients" else errors(at)
+        counters = {"client_errors": 0, "connection_errors": of_server, "response_errors": of_server}
+        return who | counters | {"requests": requests(at), "server_errors": errors(at)}
 
     return [row(at) for at in SECONDS]
 
@@ -260,6 +306,28 @@ def test_errors_of_balancers_count_beyond_the_usual_ones(
     run, levels = about(balancers=["lb"]), {"balancer_errors": level}
     result = found(spark, run, levels, balancer=balancer(errors))
     assert (result.verdict, result.measured["balancer"]["errors"]) == (verdict, counted)
+
+
+def test_only_what_clients_got_is_an_error_of_a_balancer(spark: SparkSession) -> None:
+    """What a server failed, the balancer tried again at the next one."""
+    run, levels = about(balancers=["lb"]), {"balancer_errors": 0}
+    failed = balancer(lambda at: max(at - 120, 0), "rest/h1")
+    result = found(spark, run, levels, balancer=failed + balancer(lambda at: 0))
+    assert (result.verdict, result.measured["balancer"]["errors"]) == ("pass", 0)
+    # A reload: requests began anew, and more errors came since than there had been.
+    began = balancer(lambda at: 2 if at < 125 else 5, requests=lambda at: 50 * (at if at < 125 else at - 125))
+    result = found(spark, run, {"balancer_errors": 4}, balancer=failed + began)
+    assert (result.verdict, result.measured["balancer"]["errors"]) == ("fail", 5)
+    result = found(spark, run, levels, balancer=failed)
+    assert (result.verdict, result.measured["balancer"]) == ("unknown", {})
+    assert "counters of lb were never sampled" in result.because
+
+
+def test_a_hole_in_the_samples_of_a_balancer_is_a_doubt(spark: SparkSession) -> None:
+    rows = [row for row in balancer(lambda at: 0) if not us(140) < row["at_us"] < us(150)]
+    result = found(spark, about(balancers=["lb"]), balancer=rows)
+    assert result.verdict == "unknown"
+    assert "counters of lb were not sampled for 10.0 s" in result.because
 
 
 def test_throughput_is_held_against_the_usual_one(spark: SparkSession) -> None:
@@ -290,9 +358,24 @@ def test_what_was_not_sampled_is_unknown_and_named(spark: SparkSession) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("cluster", "kind", "verdict"),
+    [("c", "cluster", "unknown"), ("", "topic", "unknown"), ("", "group", "unknown"), ("c", "group", "pass")],
+)
+def test_what_was_named_and_not_watched_is_a_doubt(
+    spark: SparkSession, cluster: str, kind: str, verdict: str
+) -> None:
+    left_out = {"cluster": cluster, "kind": kind, "name": "it", "why": "nobody has it"}
+    result = found(spark, about(["orders"], not_watched=[left_out]), end_offsets=ends(busy))
+    assert (result.verdict, f"{kind} it was not watched: nobody has it" in result.because) == (
+        verdict,
+        verdict == "unknown",
+    )
+
+
 def test_a_watch_that_broke_off_or_knows_nothing_usual_is_unknown(spark: SparkSession) -> None:
     run = about(["orders"], ended_us=None, usual_until_us=us(30))
-    result = found(spark, run, LEVELS, end_offsets=ends(busy), actions=restart()[:1])
+    result = found(spark, run, LEVELS, end_offsets=ends(busy), actions=restart()[:2])
     assert (result.verdict, result.measured["watched_s"]) == ("unknown", END)
     for doubt in (
         "the watch did not end properly",
@@ -303,15 +386,52 @@ def test_a_watch_that_broke_off_or_knows_nothing_usual_is_unknown(spark: SparkSe
     assert found(spark, about(["orders"], ended_us=None)).verdict == "unknown"
 
 
+def test_an_instance_that_is_removed_needs_not_become_ready(spark: SparkSession) -> None:
+    result = found(spark, about(["orders"]), LEVELS, end_offsets=ends(busy), actions=restart()[:1])
+    assert "become ready" not in result.because
+    assert (verdicts(result)["produce_gap_s"], result.measured["by_restart"][0]["took_s"]) == ("pass", 1)
+    failed = [row | {"ok": False} for row in restart()[:1]]
+    for actions in (restart()[:2], failed, [restart()[0] | {"action": "kill"}]):
+        result = found(spark, about(["orders"]), end_offsets=ends(busy), actions=actions)
+        assert (result.verdict, "did not become ready again" in result.because) == ("unknown", True)
+
+
 def test_a_watch_without_a_restart_is_judged_by_little(spark: SparkSession) -> None:
     tables = {"end_offsets": ends(busy), "group_offsets": offsets(near, busy), "group_states": states()}
     result = found(spark, about(["orders"], ["g"]), LEVELS, **tables, actions=[])
     judged = {key: verdict for key, verdict in verdicts(result).items() if verdict != "measured"}
     assert (result.verdict, judged) == ("pass", {"not_back": "pass"})
     assert (result.measured["produce_gap_s"], result.measured["restarts"]) == (1, 0)
+    # As the watch writes it once it has seen what is usual.
+    marked = about(["orders"], ["g"], usual_until_us=us(STOPPED))
+    result = found(spark, marked, LEVELS | {"throughput_percent": 80}, **tables, actions=[])
+    judged = {key: verdict for key, verdict in verdicts(result).items() if verdict != "measured"}
+    assert judged == {"throughput_percent": "pass", "not_back": "pass"}
     short = {name: [row for row in rows if row["at_us"] <= us(100)] for name, rows in tables.items()}
     result = found(spark, about(["orders"], ["g"], ended_us=us(100)), LEVELS, **short, actions=[])
     assert result.verdict == "measured"
+
+
+def test_a_change_without_a_restart_is_judged_as_one(spark: SparkSession) -> None:
+    silent = lambda at: busy(at) if at <= 150 else busy(150) if at < 164 else busy(at)  # noqa: E731
+    tables = {
+        "end_offsets": ends(silent),
+        "group_offsets": offsets(lambda at: near(at) if not 160 < at < 170 else near(160), busy),
+        "group_states": states(lambda at: "PreparingRebalance" if 160 <= at < 167 else "Stable"),
+    }
+    run = about(["orders"], ["g"], changing=True, usual_until_us=us(STOPPED))
+    result = found(spark, run, LEVELS | {"throughput_percent": 50}, **tables, actions=[])
+    expected = {"produce_gap_s": "fail", "delivery_gap_s": "fail", "rebalancing_s": "fail"}
+    judged = verdicts(result)
+    assert {key: judged[key] for key in expected} == expected
+    assert (judged["lag_recovery_s"], judged["throughput_percent"]) == ("pass", "pass")
+    assert "produce gap 14.0 s, 1.0 s more or less, of c/orders orders-0 at the change" in result.because
+    (change,) = result.measured["by_restart"]
+    assert (change["instance"], change["at_s"], change["lag_recovery_s"]) == ("the change", STOPPED, 8)
+    assert result.measured["restarts"] == 0
+    # Where it began is not known: nothing is usual.
+    unmarked = about(["orders"], ["g"], changing=True)
+    assert found(spark, unmarked, LEVELS, **tables, actions=[]).verdict == "unknown"
 
 
 def test_only_what_is_of_others_is_asked_without_a_load() -> None:
@@ -336,7 +456,7 @@ def test_samples_of_many_partitions_never_come_to_the_driver(spark: SparkSession
     held = Evidence("memory", about(["orders"], ["g"], 300), dict.fromkeys(TABLES) | tables)
     # Of 60,300 rows each of the two would be more than a megabyte.
     with frames.collecting(spark, "1m"):
-        result = traffic.check(held, Levels.model_validate({"traffic": LEVELS | {"ownerless_s": None}}))
+        result = traffic.check(held, Levels.model_validate({"traffic": LEVELS | {"unassigned_s": None}}))
     assert result.verdict == "pass", result.because
     assert result.series["rate"]["c/orders"][-1][1] == 3000
 

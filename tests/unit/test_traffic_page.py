@@ -42,6 +42,8 @@ def watched() -> Audit:
     found.cells["produce_gap_s"] = [cell | {"who": "c/orders", "value_us": 3_000_000, "at": "orders-0"}]
     found.cells["delivery_gap_s"] = [cell | {"who": "billing", "value_us": 9_000_000}]
     found.cells["lag_recovery_s"] = [cell | {"who": "billing", "value_us": 12_000_000, "peak": 400}]
+    found.cells["rebalancing_s"] = [cell | {"who": "billing", "value_us": 4_250_000}]
+    found.cells["unassigned_s"] = [cell | {"who": "billing", "value_us": 5_750_000}]
     found.groups = {
         "billing": {"group": "billing", "commits_us": 1_000_000, "baseline": 20, "state": "Stable"}
     }
@@ -87,6 +89,10 @@ def test_a_watch_without_a_load_has_a_page_of_its_own() -> None:
     assert "s of load" not in text
     assert "300 s watched, the first 180 s as what is usual; 1 restarts" in text
     assert "What others felt" in text
+    # Of the restart and of the group.
+    for name, value in (("rebalancing, s", "4.25"), ("unassigned, s", "5.75")):
+        assert text.count(f">{value}<") == 2, name
+        assert name in text
     assert "2 topics, 1 group, 1 balancer of others, every 1 s; nothing was sent" in text
     assert "loss, duplicates and order are not judged, as nothing was sent" in answer(watched()).why
 
