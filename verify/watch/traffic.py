@@ -288,14 +288,18 @@ def _chosen(spec: WatchSpec, admins: Mapping[str, AdminClient]) -> dict[str, Any
         for name, choice in choices.items()
         for group, (topics, protocol, services) in choice.groups.items()
     }
-    for name, choice in choices.items():
-        left += [{"cluster": name, **one._asdict()} for one in choice.left]
-    for option, known in (("topics", _every(choices, "topics")), ("groups", _every(choices, "groups"))):
-        left += [
-            {"cluster": "", "kind": option.removesuffix("s"), "name": missing, "why": "no cluster has it"}
-            for missing in getattr(spec.options, option)
-            if missing not in known and not any(one["name"] == missing for one in left)
-        ]
+    of_clusters = [
+        {"cluster": name, **one._asdict()} for name, choice in choices.items() for one in choice.left
+    ]
+    told = {one["name"] for one in of_clusters}
+    # What a person named, and what did not answer, makes the verdict unknown: it stands before what is cut off.
+    left += [
+        {"cluster": "", "kind": option.removesuffix("s"), "name": missing, "why": "no cluster has it"}
+        for option in ("topics", "groups")
+        for missing in getattr(spec.options, option)
+        if missing not in _every(choices, option) | told
+    ]
+    left += of_clusters
     return {
         "topics": [
             {"cluster": name, "topic": topic, "partitions": count}
