@@ -16,7 +16,7 @@ from kedge.deploy.watch_spec import watch_seconds, watch_spec
 from kedge.evidence.watch_options import WatchedCluster, WatchError, WatchOptions, WatchSpec, read_watch
 from verify.process import SteadyClock
 from verify.watch.choice import Choice, Described, choose
-from verify.watch.traffic import choice_of
+from verify.watch.traffic import choice_of, chosen_of
 
 TOPICS = {"orders": 4, "clicks": 4, "app-store-changelog": 2, "other": 9, "__consumer_offsets": 50, "mine": 4}
 
@@ -201,3 +201,12 @@ def test_group_that_may_not_be_described_is_named_and_the_rest_goes_on() -> None
     whys = {one.name: one.why for one in found.left}
     assert "authorization failed" in whys["secret"].lower()
     assert "share group" in whys["shared"]
+
+
+def test_what_a_person_named_and_is_not_watched_comes_first_and_of_no_cluster() -> None:
+    options = WatchOptions(groups=["secret", "nowhere"], topics=["orders"])
+    spec = WatchSpec(run_id="r", options=options, clusters={"leaf": cluster()})
+    found = chosen_of(spec, {"leaf": Brokers()})  # type: ignore[dict-item]
+    told = [(one["cluster"], one["name"]) for one in found["not_watched"]]
+    assert told == [("", "secret"), ("", "nowhere"), ("leaf", "shared")]
+    assert [*found["groups"]] == ["open", "idle"]

@@ -66,7 +66,7 @@ def main(run_dir: Path, parent: int) -> int:
     admins = {name: _admin(cluster) for name, cluster in spec.clusters.items()}
     path = run_dir / CHOSEN
     if not path.exists():
-        write_json(path, _chosen(spec, admins))
+        write_json(path, chosen_of(spec, admins))
     chosen = json.loads(path.read_text(encoding="utf-8"))
     before = _read(run_dir / STANDS)
     watchers = [
@@ -263,7 +263,7 @@ def _admin(cluster: WatchedCluster) -> AdminClient:
     return AdminClient({**own, **cluster.client})
 
 
-def _chosen(spec: WatchSpec, admins: Mapping[str, AdminClient]) -> dict[str, Any]:
+def chosen_of(spec: WatchSpec, admins: Mapping[str, AdminClient]) -> dict[str, Any]:
     """Return what is watched, as run.json has it: topics, groups by label, and what is not."""
     members = {
         service: [at for host in hosts for at in _addresses(host)] for service, hosts in spec.members.items()
@@ -288,18 +288,18 @@ def _chosen(spec: WatchSpec, admins: Mapping[str, AdminClient]) -> dict[str, Any
         for name, choice in choices.items()
         for group, (topics, protocol, services) in choice.groups.items()
     }
-    of_clusters = [
-        {"cluster": name, **one._asdict()} for name, choice in choices.items() for one in choice.left
-    ]
-    told = {one["name"] for one in of_clusters}
-    # What a person named, and what did not answer, makes the verdict unknown: it stands before what is cut off.
+    asked = {*spec.options.topics, *spec.options.groups}
+    rest = [(name, one) for name, choice in choices.items() for one in choice.left]
+    # What did not answer, and what a person named, makes the verdict unknown: it stands before what is cut off.
+    left += [{**one._asdict(), "cluster": ""} for _, one in rest if one.name in asked]
+    found = _every(choices, "topics") | _every(choices, "groups") | {one["name"] for one in left}
     left += [
         {"cluster": "", "kind": option.removesuffix("s"), "name": missing, "why": "no cluster has it"}
         for option in ("topics", "groups")
         for missing in getattr(spec.options, option)
-        if missing not in _every(choices, option) | told
+        if missing not in found
     ]
-    left += of_clusters
+    left += [{"cluster": name, **one._asdict()} for name, one in rest if one.name not in asked]
     return {
         "topics": [
             {"cluster": name, "topic": topic, "partitions": count}
