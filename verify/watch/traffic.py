@@ -290,7 +290,7 @@ def chosen_of(spec: WatchSpec, admins: Mapping[str, AdminClient]) -> dict[str, A
     }
     asked = {*spec.options.topics, *spec.options.groups}
     rest = [(name, one) for name, choice in choices.items() for one in choice.left]
-    # What did not answer, and what a person named, makes the verdict unknown: it stands before what is cut off.
+    # What did not answer, and what a person named, makes the verdict unknown: it is never cut off.
     left += [{**one._asdict(), "cluster": ""} for _, one in rest if one.name in asked]
     found = _every(choices, "topics") | _every(choices, "groups") | {one["name"] for one in left}
     left += [
