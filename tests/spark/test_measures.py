@@ -89,7 +89,7 @@ def test_what_is_collected_does_not_grow_with_records(spark: SparkSession) -> No
     [
         # What Spark broadcasts by its own choice is collected too; here it chooses none, and what is left is
         # what the audit asks for.
-        pytest.param(60_000, "1500k", "-1", marks=pytest.mark.slow),
+        pytest.param(60_000, "1500k", "-1", marks=pytest.mark.long),
         pytest.param(1_000_000, "64m", "10m", marks=pytest.mark.long),
     ],
 )
