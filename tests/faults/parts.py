@@ -32,10 +32,11 @@ def _empty(file: Path) -> None:
     pq.write_table(pq.read_table(file).slice(0, 0), file)
 
 
+_SECOND: Final = "has its second half alone"
 WAYS: Final[Mapping[str, Callable[[Path], None]]] = {
     "is gone": Path.unlink,
     "has its first half alone": lambda file: _cut(file, first=True),
-    "has its second half alone": lambda file: _cut(file, first=False),
+    _SECOND: lambda file: _cut(file, first=False),
     "is empty": _empty,
 }
 GONE: Final = "is gone"
@@ -58,7 +59,10 @@ def parts(folder: Path) -> list[Part]:
     found = []
     for table in sorted(path for path in folder.iterdir() if path.is_dir()):
         files = sorted(file.name for file in table.glob("*.parquet"))
-        found += [Part(table.name, file, way) for file in files for way in WAYS]
+        # Of one row the second half is all of it.
+        short = {file for file in files if pq.read_metadata(table / file).num_rows == 1}
+        ways = ((file, way) for file in files for way in WAYS if way != _SECOND or file not in short)
+        found += [Part(table.name, file, way) for file, way in ways]
         found.append(Part(table.name, "", GONE))
     return found
 
