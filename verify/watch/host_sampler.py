@@ -112,7 +112,7 @@ def servers(path: str) -> list[list[str | int]]:
         counts += [int(row.get(column) or 0) for column in _COUNTERS]
         # A server stands in each backend that knows it.
         before = totals.get(name, [0] * len(counts))
-        totals[name] = [sum(pair) for pair in zip(before, counts, strict=True)]
+        totals[name] = [a + b for a, b in zip(before, counts)]  # noqa: B905 - hosts may have Python 3.9
         status.setdefault(name, row["status"].replace(" ", "_"))
     return [[name, status[name], *counts] for name, counts in totals.items()]
 
