@@ -58,6 +58,7 @@ def rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
     return list(pq.read_table(run_dir / "evidence" / table).to_pylist())
 
 
+@pytest.mark.long  # on a busy machine samples come late, and what is usual is too long to tell a gap
 def test_a_killed_member_costs_its_group_what_its_clients_saw(
     broker: CrashableBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -110,7 +111,7 @@ def test_a_killed_member_costs_its_group_what_its_clients_saw(
 def test_playbook_judges_what_flows_of_an_inventory_that_loads_nothing(
     broker: CrashableBroker, topic: str, tmp_path: Path
 ) -> None:
-    watch = {"interval_s": 0.5, "before_s": 62, "for_s": 64, "after_s": 30, "topics": [topic]}
+    watch = {"interval_s": 5, "before_s": 62, "for_s": 75, "after_s": 30, "topics": [topic]}
     inventory, at = tmp_path / "inventory.yml", {"bootstrap_servers": broker.bootstrap_servers}
     inventory.write_text(
         yaml.safe_dump(
