@@ -91,7 +91,12 @@ class Evidence:
         Raises:
             EvidenceError: when it holds nulls where none may be, or rows of another run.
         """
-        return self.shared.get(f"{name} read", lambda: self._rows(name, only)) if self.has(name) else None
+        if not self.has(name):
+            return None
+        if only is not None:
+            # Kept, it would answer another reader, who needs other rows.
+            return self._rows(name, only)
+        return self.shared.get(f"{name} read", lambda: self._rows(name, None))
 
     def _rows(self, name: str, only: Column | None) -> pa.Table:
         table = self.need(name) if only is None else self.need(name).where(only)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import pyarrow.compute as pc
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import ClusterTopic, Mirror, Run
+from spark_checks.engine.facts import at_places
 from spark_checks.engine.percentiles import percentiles
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import BIN_US
@@ -56,8 +55,7 @@ def lags(evidence: Evidence) -> list[Lag]:
     run = evidence.run
     places = [(one.cluster, one.topic) for mirror in run.mirrors for one in (mirror.source, mirror.target)]
     # A watch of others' topics samples into the same table, and may have many of them.
-    named = ((F.col("cluster") == cluster) & (F.col("topic") == topic) for cluster, topic in places)
-    ends = evidence.rows("end_offsets", reduce(Column.__or__, named, F.lit(False)))
+    ends = evidence.rows("end_offsets", at_places(*places))
     if ends is None:
         return [Lag() for _ in run.mirrors]
     late = delays(evidence, ends)

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels, TrafficLevels, given
 from kedge.evidence.run import Run, Watch
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.contract import check_rows, stray
+from spark_checks.engine.facts import at_places
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import EFFECTS_AFTER_RESTART_US, Restart, read_restarts
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
@@ -123,8 +124,7 @@ def _checked(evidence: Evidence, watch: Watch) -> tuple[dict[str, DataFrame], in
             frames[name] = frame.where(F.col("group").isin([*watch.groups]))
     if (ends := frames.get("end_offsets")) is not None:
         # Ends of a load's mirrors are sampled into the same table.
-        ours = [(F.col("cluster") == one.cluster) & (F.col("topic") == one.topic) for one in watch.topics]
-        frames["end_offsets"] = ends.where(reduce(Column.__or__, ours, F.lit(False)))
+        frames["end_offsets"] = ends.where(at_places(*((one.cluster, one.topic) for one in watch.topics)))
     return frames, last
 
 
