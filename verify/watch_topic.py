@@ -25,6 +25,7 @@ from kedge.evidence.command_line import described
 from kedge.evidence.writing import EvidenceWriter
 from verify.addresses import PlaceError, add_arguments, chosen
 from verify.process import Ending, leave
+from verify.watch.end_offsets import end_columns
 from verify.watch.topic_growth import (
     KafkaTopic,
     MaprTopic,
@@ -120,17 +121,8 @@ def _append(
 ) -> None:
     if writer is None:
         return
-    ends = sorted(reading.ends.items())
-    writer.append(
-        {
-            "cluster": cluster,
-            "topic": topic,
-            "partition": [partition for partition, _ in ends],
-            "at_us": reading.at_us,
-            "end_offset": [end for _, end in ends],
-            "record_bytes": None if size is None else round(size),
-        }
-    )
+    ends = {(topic, partition): end for partition, end in sorted(reading.ends.items())}
+    writer.append(end_columns(cluster, ends, reading.at_us, None if size is None else round(size)))
 
 
 def _writer(options: argparse.Namespace) -> EvidenceWriter | None:

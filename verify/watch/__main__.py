@@ -9,7 +9,6 @@ Exit 0 then, 2 when something has to be mended first, 128 + signal when told to 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import subprocess
@@ -24,7 +23,7 @@ from kedge.evidence.release import RUN_SCHEMA
 from kedge.evidence.watch_options import OUTCOME, WatchError, WatchSpec, read_watch
 from kedge.evidence.writing import write_json
 from verify.process import Ending, SteadyClock, end_all, last_line, leave, start_module
-from verify.watch.traffic import CHOSEN, STANDS
+from verify.watch.traffic import CHOSEN, stands_of
 
 _TICK_S: Final = 0.2
 _CHOICE_S: Final = 90.0
@@ -107,7 +106,7 @@ class _Watch:
             if self._told() or self._sampler.poll() == 2 or time.monotonic() > deadline:
                 raise WatchError(f"nothing can be watched: {last_line(self._log) or 'no cluster answers'}")
             self._tick("starting")
-        self._chosen = _read(self._dir / CHOSEN)
+        self._chosen = json.loads((self._dir / CHOSEN).read_text(encoding="utf-8"))
         self._started_us = self._clock.now_us()
         print(_said(self._chosen), flush=True)
         if not self._chosen["topics"] and not self._chosen["groups"]:
@@ -126,7 +125,7 @@ class _Watch:
     def _until_running(self) -> None:
         began = time.monotonic()
         while time.monotonic() - began < self._spec.options.before_s and not self._stopped():
-            for group, stands in _read(self._dir / STANDS).items():
+            for group, stands in stands_of(self._dir).items():
                 self._usual_states.setdefault(group, set()).add(stands["state"])
                 if stands["lag"] is not None:
                     self._usual_lag[group] = max(self._usual_lag.get(group, 0), stands["lag"])
@@ -146,7 +145,7 @@ class _Watch:
         """Return the groups that are in no state that they usually are in, or further behind than usual."""
         return [
             group
-            for group, stands in _read(self._dir / STANDS).items()
+            for group, stands in stands_of(self._dir).items()
             if stands["state"] not in {"Stable", *self._usual_states.get(group, ())}
             or (stands["lag"] or 0) > self._usual_lag.get(group, stands["lag"] or 0)
         ]
@@ -176,7 +175,7 @@ class _Watch:
             print(self._line(phase), flush=True)
 
     def _line(self, phase: Phase) -> str:
-        stands = _read(self._dir / STANDS)
+        stands = stands_of(self._dir)
         stable = sum(one["state"] == "Stable" for one in stands.values())
         lag = sum(one["lag"] or 0 for one in stands.values())
         return f"{phase}: {stable} of {len(stands)} groups stable, {lag:,} records behind"
@@ -224,12 +223,6 @@ def _said(chosen: dict[str, Any]) -> str:
 
 def _state(run_dir: Path, phase: Phase, message: str = "") -> None:
     write_json(run_dir / "watch.state", {"phase": phase, "message": message})
-
-
-def _read(path: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    return {}
 
 
 if __name__ == "__main__":

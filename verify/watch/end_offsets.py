@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kedge.evidence.writing import EvidenceWriter
 from verify.process import now_us
-from verify.watch.timer import ANSWER_S, SampleTimer
+from verify.watch.ownership import Partition
+from verify.watch.timer import ANSWER_S, SampleTimer, Watcher
 
 
-class EndWatcher:
+def end_columns(
+    cluster: str, ends: Mapping[Partition, int], at_us: int, record_bytes: int | None = None
+) -> dict[str, Any]:
+    """Return the ends of partitions at a moment as rows of ``end_offsets``."""
+    return {
+        "cluster": cluster,
+        "topic": [topic for topic, _ in ends],
+        "partition": [partition for _, partition in ends],
+        "at_us": at_us,
+        "end_offset": list(ends.values()),
+        "record_bytes": record_bytes,
+    }
+
+
+class EndWatcher(Watcher):
     """Samples the ends of one cluster's topics every ``interval_s`` into ``end_offsets`` until stopped.
 
     ``at_us`` is the moment of the answer: what lies before the offset was there by then. A sample that failed
@@ -31,15 +49,6 @@ class EndWatcher:
         self._ends = ends
         self._timer = SampleTimer(f"ends-{cluster}", interval_s, self._sample, last=True)
 
-    @property
-    def failure(self) -> BaseException | None:
-        """What ended the sampling before its time."""
-        return self._timer.failure
-
-    def start(self) -> None:
-        """Begin sampling."""
-        self._timer.start()
-
     def stop(self) -> None:
         """Sample once more, end, and put all on disk; raises what ended the thread before its time."""
         self._timer.stop(2 * ANSWER_S)
@@ -51,17 +60,11 @@ class EndWatcher:
         try:
             wanted = {place: OffsetSpec.latest() for place in self._asked}
             answers = self._admin.list_offsets(wanted, request_timeout=ANSWER_S)
-            ends = {place: answer.result(ANSWER_S).offset for place, answer in answers.items()}
+            ends = {
+                (place.topic, place.partition): answer.result(ANSWER_S).offset
+                for place, answer in answers.items()
+            }
         except (KafkaException, TimeoutError) as error:
             self._timer.complain(f"ends of cluster {self._cluster}: no sample: {error}")
             return
-        self._ends.append(
-            {
-                "cluster": self._cluster,
-                "topic": [place.topic for place in ends],
-                "partition": [place.partition for place in ends],
-                "at_us": now_us(),
-                "end_offset": list(ends.values()),
-                "record_bytes": None,
-            }
-        )
+        self._ends.append(end_columns(self._cluster, ends, now_us()))

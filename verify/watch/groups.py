@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 from kedge.evidence.border.cluster import member as named
 from kedge.evidence.writing import EvidenceWriter
 from verify.process import now_us
-from verify.watch.ownership import GroupSample, Owners, OwnershipChange, changes, owners_after
-from verify.watch.timer import ANSWER_S, SampleTimer
+from verify.watch.ownership import GroupSample, Owners, Ownership, OwnershipChange
+from verify.watch.timer import ANSWER_S, SampleTimer, Watcher
 
 #: Kafka's own names. librdkafka has none for the Assigning and Reconciling of KIP-848: they come as UNKNOWN.
 _STATES: Final = {
@@ -71,7 +71,7 @@ def ownership_columns(group: str, found: Sequence[OwnershipChange], at_us: int) 
     }
 
 
-class GroupWatcher:
+class GroupWatcher(Watcher):
     """Samples one group every ``interval_s`` into ``group_states`` until stopped.
 
     With ``assignments`` given, changes of ownership go there too, with the member id as the consumer;
@@ -93,18 +93,8 @@ class GroupWatcher:
         self._states = states
         self._assignments = assignments
         self._tell = tell
-        self._owners = owners
-        self._assignor = ""
+        self._ownership = Ownership(owners)
         self._timer = SampleTimer(f"watch-{group}", interval_s, self._sample)
-
-    @property
-    def failure(self) -> BaseException | None:
-        """What ended the sampling before its time."""
-        return self._timer.failure
-
-    def start(self) -> None:
-        """Begin sampling."""
-        self._timer.start()
 
     def stop(self) -> None:
         """End sampling and put what was sampled on disk; raises what ended the thread before its time."""
@@ -128,10 +118,7 @@ class GroupWatcher:
             self._note_ownership(sample, at_us)
 
     def _note_ownership(self, sample: GroupSample, at_us: int) -> None:
-        owners = owners_after(self._owners, self._assignor, sample)
-        found = changes(self._owners, owners)
-        self._owners = owners
-        self._assignor = sample.assignor or self._assignor
+        found = self._ownership.seen(sample)
         if self._assignments is None:
             return
         if found:

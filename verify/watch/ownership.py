@@ -49,6 +49,20 @@ def owners_after(before: Owners, assignor_before: str, sample: GroupSample) -> O
     return {}
 
 
+class Ownership:
+    """Who owns what of a group, from one sample to the next; ``owners`` is who did before the first."""
+
+    def __init__(self, owners: Owners | None = None) -> None:
+        self.owners: Owners = owners or {}
+        self._assignor = ""
+
+    def seen(self, sample: GroupSample) -> list[OwnershipChange]:
+        """Take a sample; return what has changed since the one before."""
+        before, self.owners = self.owners, owners_after(self.owners, self._assignor, sample)
+        self._assignor = sample.assignor or self._assignor
+        return changes(before, self.owners)
+
+
 def owners_from(changes_so_far: Iterable[OwnershipChange]) -> Owners:
     """Return who owns what after these changes, in the order in which they happened."""
     owners: Owners = {}

@@ -13,6 +13,21 @@ ANSWER_S: Final = 5.0
 _COMPLAIN_EVERY_S: Final = 10.0
 
 
+class Watcher:
+    """What samples by a timer of its own."""
+
+    _timer: SampleTimer
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the sampling before its time."""
+        return self._timer.failure
+
+    def start(self) -> None:
+        """Begin sampling."""
+        self._timer.start()
+
+
 class SampleTimer:
     """Calls ``sample`` every ``interval_s`` from a thread of its own until stopped.
 

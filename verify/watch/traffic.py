@@ -26,9 +26,10 @@ from kedge.evidence.watch_options import WatchedCluster, WatchError, WatchSpec, 
 from kedge.evidence.writing import EvidenceWriter, rows_to_columns, write_json
 from verify.process import Ending, SteadyClock, die_with_parent, leave
 from verify.watch.choice import MOST_NAMED, Choice, Described, Left, choose
+from verify.watch.end_offsets import end_columns
 from verify.watch.groups import ownership_columns, state_columns, to_sample
-from verify.watch.ownership import GroupSample, Owners, changes, owners_after
-from verify.watch.timer import ANSWER_S, SampleTimer
+from verify.watch.ownership import GroupSample, Ownership, Partition
+from verify.watch.timer import ANSWER_S, SampleTimer, Watcher
 
 #: Files of the run's folder: what is watched, and how it stands.
 CHOSEN: Final = "watch-chosen.json"
@@ -49,7 +50,6 @@ _IN_TIME: Final = {"request_timeout": ANSWER_S}
 #: What is asked, in the order in which answers are taken.
 _ORDER: Final = ("ends", "state", "commits")
 
-Place = tuple[str, int]
 #: What was asked, and of whom: a broker or a group.
 _Key = tuple[str, str]
 
@@ -68,7 +68,7 @@ def main(run_dir: Path, parent: int) -> int:
     if not path.exists():
         write_json(path, chosen_of(spec, admins))
     chosen = json.loads(path.read_text(encoding="utf-8"))
-    before = _read(run_dir / STANDS)
+    before = stands_of(run_dir)
     watchers = [
         ClusterWatcher(name, admin, chosen, spec.options.interval_s, run_dir / "evidence", before)
         for name, admin in admins.items()
@@ -83,7 +83,7 @@ def main(run_dir: Path, parent: int) -> int:
     return 0
 
 
-class ClusterWatcher:
+class ClusterWatcher(Watcher):
     """Samples one cluster's watched topics and groups every ``interval_s`` until stopped.
 
     Each tick asks each broker for the ends of the partitions that it leads, and for each group what it has
@@ -101,7 +101,7 @@ class ClusterWatcher:
         before: Mapping[str, Any],
     ) -> None:
         self._cluster, self._admin = cluster, admin
-        self._topics = {t["topic"]: t["partitions"] for t in chosen["topics"] if t["cluster"] == cluster}
+        self._topics = {one["topic"] for one in chosen["topics"] if one["cluster"] == cluster}
         #: The group's own name by its label, which the tables have.
         self._groups = {
             label: about["group"] for label, about in chosen["groups"].items() if about["cluster"] == cluster
@@ -113,11 +113,10 @@ class ClusterWatcher:
         self._led: dict[int, dict[TopicPartition, OffsetSpec]] = {}
         self._asked: dict[_Key, Any] = {}
         self._answered: SimpleQueue[tuple[_Key, int]] = SimpleQueue()
-        self._ends: dict[Place, int] = {}
+        self._ends: dict[Partition, int] = {}
         #: Partitions in which a group was seen, by label: it stays there while it has no members.
-        self._places: dict[str, set[Place]] = {}
-        self._owners: dict[str, Owners] = {}
-        self._assignors: dict[str, str] = {}
+        self._places: dict[str, set[Partition]] = {label: set() for label in self._groups}
+        self._ownership = {label: Ownership() for label in self._groups}
         #: By label: state and lag as they were last told; None before.
         self._stands: dict[str, dict[str, Any]] = {
             label: dict(before.get(label, {"state": None, "lag": None})) for label in self._groups
@@ -125,15 +124,6 @@ class ClusterWatcher:
         self._look_up = 0.0
         self._clock = SteadyClock()
         self._timer = SampleTimer(f"watch-{cluster}", interval_s, self._sample)
-
-    @property
-    def failure(self) -> BaseException | None:
-        """What ended the sampling before its time."""
-        return self._timer.failure
-
-    def start(self) -> None:
-        """Begin sampling."""
-        self._timer.start()
 
     def stop(self) -> None:
         """End sampling and put all on disk; raises what ended the thread before its time."""
@@ -210,21 +200,11 @@ class ClusterWatcher:
     def _note_ends(self, found: Mapping[TopicPartition, Any], at_us: int) -> None:
         ends = {(place.topic, place.partition): answer.offset for place, answer in found.items()}
         self._ends |= ends
-        self._writers["end_offsets"].append(
-            {
-                "cluster": self._cluster,
-                "topic": [topic for topic, _ in ends],
-                "partition": [number for _, number in ends],
-                "at_us": at_us,
-                "end_offset": list(ends.values()),
-                "record_bytes": None,
-            }
-        )
+        self._writers["end_offsets"].append(end_columns(self._cluster, ends, at_us))
 
     def _note_commits(self, label: str, found: Any, at_us: int) -> None:
-        places = self._places.setdefault(label, set())
-        places |= self._owners.get(label, {}).keys()
-        commits = dict.fromkeys(places, _UNCOMMITTED)
+        self._places[label] |= self._ownership[label].owners.keys()
+        commits = dict.fromkeys(self._places[label], _UNCOMMITTED)
         commits |= {(tp.topic, tp.partition): tp.offset for tp in found.topic_partitions if tp.error is None}
         rows: list[dict[str, Any]] = [
             {
@@ -250,12 +230,8 @@ class ClusterWatcher:
     def _note_state(self, label: str, sample: GroupSample, at_us: int) -> None:
         self._stands[label] = {**self._stands[label], "state": sample.state}
         self._writers["group_states"].append(state_columns(label, sample, at_us))
-        before = self._owners.get(label, {})
-        owners = owners_after(before, self._assignors.get(label, ""), sample)
-        if found := changes(before, owners):
+        if found := self._ownership[label].seen(sample):
             self._writers["assignments"].append(ownership_columns(label, found, at_us))
-        self._owners[label] = owners
-        self._assignors[label] = sample.assignor or self._assignors.get(label, "")
 
 
 def _admin(cluster: WatchedCluster) -> AdminClient:
@@ -385,10 +361,11 @@ def _addresses(host: str) -> list[str]:
         return [host]
 
 
-def _read(path: Path) -> dict[str, Any]:
+def stands_of(run_dir: Path) -> dict[str, dict[str, Any]]:
+    """Return state and lag of each watched group as they were last told; nothing before."""
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+        return dict(json.loads((run_dir / STANDS).read_text(encoding="utf-8")))
+    except FileNotFoundError:
         return {}
 
 
