@@ -29,6 +29,11 @@ _STATES: Final = {
 }
 
 
+def state_name(state: ConsumerGroupState) -> str:
+    """Return Kafka's name of a state."""
+    return _STATES.get(state, "Unknown")
+
+
 def to_sample(description: ConsumerGroupDescription) -> GroupSample:
     """Reduce librdkafka's description of a group to what the watcher needs."""
     members = {
@@ -37,7 +42,7 @@ def to_sample(description: ConsumerGroupDescription) -> GroupSample:
         )
         for member in description.members
     }
-    state = _STATES.get(description.state, "Unknown")
+    state = state_name(description.state)
     new_protocol = description.type == ConsumerGroupType.CONSUMER
     return GroupSample(state, description.partition_assignor, new_protocol, members)
 

@@ -27,7 +27,7 @@ from kedge.evidence.writing import EvidenceWriter, rows_to_columns, write_json
 from verify.process import Ending, SteadyClock, die_with_parent, leave
 from verify.watch.choice import MOST_NAMED, Choice, Described, Left, choose
 from verify.watch.end_offsets import end_columns
-from verify.watch.groups import ownership_columns, state_columns, to_sample
+from verify.watch.groups import ownership_columns, state_columns, state_name, to_sample
 from verify.watch.ownership import GroupSample, Ownership, Partition
 from verify.watch.timer import ANSWER_S, SampleTimer, Watcher
 
@@ -48,7 +48,12 @@ _UNCOMMITTED: Final = -1001
 _NO_LEADER: Final = -1
 _IN_TIME: Final = {"request_timeout": ANSWER_S}
 #: What is asked, in the order in which answers are taken.
-_ORDER: Final = ("ends", "state", "commits")
+_ORDER: Final = ("ends", "states", "state", "commits")
+#: A group whose listed state stays the same is described so often, for members that came and went meanwhile.
+_DESCRIBE_S: Final = 10.0
+#: Where a cluster has more groups than this, those watched are described each time: its list would cost more.
+_MOST_LISTED: Final = 1000
+_AT_REST: Final = ("Stable", "Empty")
 
 #: What was asked, and of whom: a broker or a group.
 _Key = tuple[str, str]
@@ -86,9 +91,11 @@ def main(run_dir: Path, parent: int) -> int:
 class ClusterWatcher(Watcher):
     """Samples one cluster's watched topics and groups every ``interval_s`` until stopped.
 
-    Each tick asks each broker for the ends of the partitions that it leads, and for each group what it has
-    committed and how it is. A broker that answers late delays no other's answer: nothing more is asked of it
-    until it has answered. What was not answered leaves no row; ``at_us`` is the moment of an answer.
+    Each tick asks each broker for the ends of the partitions that it leads and for the states of its groups,
+    and for each group what it has committed. A group is described when its state is not what it was, while it
+    is not at rest, and every ten seconds. A broker that answers late delays no other's answer: nothing more
+    is asked of it until it has answered. What was not answered leaves no row; ``at_us`` is the moment of an
+    answer.
     """
 
     def __init__(
@@ -121,6 +128,10 @@ class ClusterWatcher(Watcher):
         self._stands: dict[str, dict[str, Any]] = {
             label: dict(before.get(label, {"state": None, "lag": None})) for label in self._groups
         }
+        #: By label: how the group was described last, and when it is described again at the latest.
+        self._seen: dict[str, GroupSample] = {}
+        self._describe: dict[str, float] = dict.fromkeys(self._groups, 0.0)
+        self._listing = True
         self._look_up = 0.0
         self._clock = SteadyClock()
         self._timer = SampleTimer(f"watch-{cluster}", interval_s, self._sample)
@@ -144,10 +155,13 @@ class ClusterWatcher(Watcher):
             self._refresh()
         for leader, wanted in self._led.items():
             self._ask(("ends", str(leader)), partial(self._admin.list_offsets, wanted, **_IN_TIME))
+        if self._listing and self._groups:
+            self._ask(("states", ""), self._list)
+        commits = self._admin.list_consumer_group_offsets
         for label, group in self._groups.items():
-            commits, about = self._admin.list_consumer_group_offsets, self._admin.describe_consumer_groups
             self._ask(("commits", label), partial(commits, [ConsumerGroupTopicPartitions(group)], **_IN_TIME))
-            self._ask(("state", label), partial(about, [group], **_IN_TIME))
+            if not self._listing:
+                self._describe_group(label)
         for writer in self._writers.values():
             writer.tick()
 
@@ -159,6 +173,25 @@ class ClusterWatcher(Watcher):
                 lambda _: self._answered.put((key, self._clock.now_us()))
             )
 
+    def _list(self) -> dict[str, Future[Any]]:
+        listed: Future[Any] = self._admin.list_consumer_groups(**_IN_TIME)
+        # At once, and not at the next tick: what a description tells is then as late as its own answer alone.
+        listed.add_done_callback(self._describe_those_that_moved)
+        return {"": listed}
+
+    def _describe_those_that_moved(self, listed: Future[Any]) -> None:
+        states = {} if listed.exception() else _states_of(listed.result())
+        for label, group in self._groups.items():
+            state, before = states.get(group), self._seen.get(label)
+            moved = before is None or state != before.state or state not in _AT_REST
+            if moved or time.monotonic() >= self._describe[label]:
+                self._describe_group(label)
+
+    def _describe_group(self, label: str) -> None:
+        self._describe[label] = time.monotonic() + _DESCRIBE_S
+        about = partial(self._admin.describe_consumer_groups, [self._groups[label]], **_IN_TIME)
+        self._ask(("state", label), about)
+
     def _take(self) -> None:
         """Write down what was answered since the last time, ends first: commits stand beside them."""
         told = [self._answered.get() for _ in range(self._answered.qsize())]
@@ -168,13 +201,15 @@ class ClusterWatcher(Watcher):
                 found = {asked: answer.result(ANSWER_S) for asked, answer in answers.items()}
             except (KafkaException, TimeoutError) as error:
                 why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-                what = f"broker {name}" if kind == "ends" else f"group {shown(name)}"
+                what = {"ends": f"broker {name}", "states": "groups"}.get(kind, f"group {shown(name)}")
                 self._timer.complain(f"cluster {self._cluster}: no sample of {what}: {why}")
                 self._look_up = 0.0
                 continue
             match kind:
                 case "ends":
                     self._note_ends(found, at_us)
+                case "states":
+                    self._note_states(found[""], at_us)
                 case "state":
                     self._note_state(name, to_sample(next(iter(found.values()))), at_us)
                 case _:
@@ -227,11 +262,29 @@ class ClusterWatcher(Watcher):
         ]
         self._stands[label] = {**self._stands[label], "lag": sum(behind)}
 
+    def _note_states(self, listed: Any, at_us: int) -> None:
+        """Write down a state that is told by the list alone: members are those of the last description."""
+        self._listing = len(listed.valid) <= _MOST_LISTED
+        states = _states_of(listed)
+        for label, group in self._groups.items():
+            before, state = self._seen.get(label), states.get(group)
+            # Of one that the list lacks, or has without a state, its description tells.
+            if before is not None and state is not None and state != "Unknown":
+                self._stands[label] = {**self._stands[label], "state": state}
+                row = state_columns(label, before._replace(state=state), at_us)
+                self._writers["group_states"].append(row)
+
     def _note_state(self, label: str, sample: GroupSample, at_us: int) -> None:
+        self._seen[label] = sample
         self._stands[label] = {**self._stands[label], "state": sample.state}
         self._writers["group_states"].append(state_columns(label, sample, at_us))
         if found := self._ownership[label].seen(sample):
             self._writers["assignments"].append(ownership_columns(label, found, at_us))
+
+
+def _states_of(listed: Any) -> dict[str, str]:
+    """Return the state of each listed group, in Kafka's words."""
+    return {one.group_id: state_name(one.state) for one in listed.valid}
 
 
 def _admin(cluster: WatchedCluster) -> AdminClient:
