@@ -18,6 +18,8 @@ Client = dict[str, str | int | float | bool]
 #: Files of the run's folder: what is to be watched, and what was.
 WATCH: Final = "watch.json"
 OUTCOME: Final = "watched.json"
+#: A shorter time before the first change does not tell what is usual, seconds.
+LEAST_BEFORE_S: Final = 60
 
 
 class WatchError(Exception):

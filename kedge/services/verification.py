@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from kedge.evidence.levels import Levels
 from kedge.evidence.load_options import LoadSpec, WatchOnly
+from kedge.evidence.watch_options import LEAST_BEFORE_S, WatchOptions
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import cluster_names, clusters
@@ -50,11 +51,15 @@ def _check_load(
     load: str, inventory: Inventory, verify: Any, services: Iterable[Service]
 ) -> Iterator[Finding]:
     if isinstance(verify, Mapping) and "watch" in verify and not _parts(verify):
-        yield from check_model(WatchOnly, load, verify)
+        yield from (wrong := list(check_model(WatchOnly, load, verify)))
         yield from _names(load, inventory, verify)
+        if not wrong:
+            yield from _watched(load, service_levels(inventory), verify)
         return
     wrong = list(check_model(LoadSpec, load, _completed(verify)))
     yield from wrong
+    if not wrong and isinstance(verify, Mapping):
+        yield from _watched(load, service_levels(inventory), verify)
     if isinstance(verify, Mapping):
         yield from (
             wrong_variable(f"{load}.{name}", "all", "cannot be set", "take it out: verify.yml sets it")
@@ -303,6 +308,26 @@ def _unreachable(
             )
             fix = "send a little more than the level asks for, or lower the level"
             yield replace(wrong_variable(f"{load}.{via}.records_per_s", "all", what, fix), severity="warning")
+
+
+def _watched(load: str, levels: Mapping[str, Any], verify: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find times of a watch by which no level can be judged."""
+    if verify.get("watch") is None:
+        return
+    options, name = WatchOptions.model_validate(verify["watch"]), f"{load}.watch"
+    if options.before_s < LEAST_BEFORE_S:
+        what = f"is {options.before_s:g}: what is usual is not known after less than {LEAST_BEFORE_S} s"
+        yield replace(
+            wrong_variable(f"{name}.before_s", "all", what, f"write {LEAST_BEFORE_S} or more"),
+            severity="warning",
+        )
+    traffic = levels.get("traffic") or {}
+    given = {key: level for key, level in traffic.items() if key.endswith("_s") and level is not None}
+    key, least = min(given.items(), key=lambda one: float(one[1]), default=("", 0.0))
+    if given and options.interval_s > least / 2:
+        what = f"is {options.interval_s:g}, and cannot tell whether service_levels.traffic.{key} is kept"
+        fix = f"write {max(least / 4, 0.1):g}, or raise the level of {least:g} s"
+        yield replace(wrong_variable(f"{name}.interval_s", "all", what, fix), severity="warning")
 
 
 def _falling(levels: Mapping[str, Any]) -> Iterator[Finding]:

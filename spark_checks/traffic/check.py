@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels, TrafficLevels, given
 from kedge.evidence.run import Run, Watch
+from kedge.evidence.watch_options import LEAST_BEFORE_S
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.contract import check_rows, stray
 from spark_checks.engine.facts import at_places
@@ -25,8 +26,6 @@ from spark_checks.traffic.samples import Times
 NAME: Final = "traffic"
 NOT_JUDGED: Final = "not judged: loss, duplicates and order, which need records of Kedge's own"
 TABLES: Final = ("end_offsets", "group_offsets", "group_states", "assignments", "actions", "balancer")
-#: A shorter time before a change does not tell what is usual.
-_LEAST_US: Final = 60_000_000
 #: A share of samples.
 _MOSTLY: Final = 0.5
 #: The default of session.timeout.ms since Kafka 3.0, and before, seconds.
@@ -75,7 +74,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         return Result(NAME, "unknown", doubt, slo=given(level))
     frames, last_us = _checked(evidence, watch)
     times = _times(evidence, watch, last_us)
-    known = times.usual_us - times.begin_us >= _LEAST_US
+    known = times.usual_us - times.begin_us >= LEAST_BEFORE_S * 1e6
     found = measure_all(frames, watch, level, times)
     found.series |= {"usual_s": (times.usual_us - run.started_us) / 1e6}
     said = _judge(found, _asked(level, watch, times, known), times, watch, known)
@@ -211,7 +210,7 @@ class _Judged:
 def _judge(found: Found, level: TrafficLevels, times: Times, watch: Watch, known: bool) -> _Judged:
     short = (
         f"what is usual is not known: {(times.usual_us - times.begin_us) / 1e6:.0f} s were watched before "
-        f"the first change, {_LEAST_US / 1e6:.0f} are needed"
+        f"the first change, {LEAST_BEFORE_S} are needed"
     )
     said = _Judged(level, "" if known else short)
     for measure in MEASURES:

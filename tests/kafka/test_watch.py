@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +18,11 @@ import yaml
 
 from kedge.evidence.listing import files_of
 from kedge.evidence.writing import rows_to_columns, write_json, write_table
+from lab.services.broker_cluster import running_nodes
 from tests.awaiting import await_that
 from tests.e2e.playing import play
 from tests.kafka.crashable import CrashableBroker
-from tests.kafka.foreign import filled, members
+from tests.kafka.foreign import Foreign, filled, members
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 INTERVAL_S = 0.25
@@ -28,9 +30,9 @@ PARTITIONS = 4
 
 
 @contextmanager
-def watched(run_dir: Path, broker: CrashableBroker, **cluster: Any) -> Iterator[subprocess.Popen[bytes]]:
+def watched(run_dir: Path, at: str, **cluster: Any) -> Iterator[subprocess.Popen[bytes]]:
     """Run a watch of one cluster until the block ends."""
-    about = {"bootstrap_servers": broker.bootstrap_servers, **cluster}
+    about = {"bootstrap_servers": at, **cluster}
     spec = {
         "run_id": "watch",
         "clusters": {"leaf": about},
@@ -58,6 +60,31 @@ def rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
     return list(pq.read_table(run_dir / "evidence" / table).to_pylist())
 
 
+def audited(run_dir: Path, began_us: int, ended_us: int) -> dict[str, Any]:
+    """Audit a run in which something was restarted; return what the check measured."""
+    who = {"host": "h", "service": "theirs", "instance": "1", "ok": True}
+    took = [("kill", began_us, began_us), ("ready", began_us, ended_us)]
+    done = [{**who, "action": name, "started_us": begin, "ended_us": end} for name, begin, end in took]
+    evidence = run_dir / "evidence"
+    write_table(evidence, "actions", "collect", rows_to_columns("actions", done))
+    run = json.loads((evidence / "run.json").read_text())
+    write_json(evidence / "run.json", {**run, "files": files_of(evidence)})
+    (run_dir / "slo.yml").write_text("{}\n")
+    places = {"evidence": evidence, "slo": run_dir / "slo.yml", "out": run_dir / "out"}
+    words = [word for name, path in places.items() for word in (f"--{name}", str(path))]
+    subprocess.run([str(Path(sys.executable).with_name("kedge")), "audit", *words], check=False)
+    (check,) = json.loads((run_dir / "out" / "verdicts.json").read_text())["checks"]
+    return dict(check["measured"])
+
+
+def assert_saw(measured: dict[str, Any], group: Foreign, began_us: int) -> None:
+    """Hold the delivery gap of a group against what its members wrote down."""
+    said = measured["by_group"][group.group]
+    seen_s = max(group.gaps_us(began_us).values()) / 1e6
+    error_s = said["commits_every_s"] + 2 * measured["interval_s"]
+    assert abs((said["delivery_gap_s"] or 0) - seen_s) <= error_s, (seen_s, said)
+
+
 @pytest.mark.long  # on a busy machine samples come late, and what is usual is too long to tell a gap
 def test_a_killed_member_costs_its_group_what_its_clients_saw(
     broker: CrashableBroker, topic: str, tmp_path: Path
@@ -70,7 +97,7 @@ def test_a_killed_member_costs_its_group_what_its_clients_saw(
         members(tmp_path, topic, f"new-{topic}", 2, group_protocol="consumer", **own) as left_alone,
     ):
         await_that(lambda: killed.deliveries() > 50 and left_alone.deliveries() > 50, "they read", 60)
-        with watched(run_dir, broker, topics=[topic]) as process:
+        with watched(run_dir, broker.bootstrap_servers, topics=[topic]) as process:
             await_that(lambda: phase(run_dir) == "running", "the watch runs", 60)
             before = killed.members[1].count()
             began_us = killed.members[0].kill()
@@ -78,34 +105,47 @@ def test_a_killed_member_costs_its_group_what_its_clients_saw(
             await_that(lambda: killed.members[1].count() > before + 1000, "the other has them", 60)
             (run_dir / "stop").touch()
             assert process.wait(60) == 0
-    who = {"host": "h", "service": "theirs", "instance": "1", "ok": True}
-    took = [("kill", began_us, began_us), ("ready", began_us, began_us + 8_000_000)]
-    done = [{**who, "action": name, "started_us": begin, "ended_us": end} for name, begin, end in took]
-    evidence = run_dir / "evidence"
-    write_table(evidence, "actions", "collect", rows_to_columns("actions", done))
-    run = json.loads((evidence / "run.json").read_text())
-    write_json(evidence / "run.json", {**run, "files": files_of(evidence)})
     for table in ("end_offsets", "group_offsets", "group_states", "assignments"):
         assert rows(run_dir, table), table
-    (run_dir / "slo.yml").write_text("{}\n")
-    places = [
-        "--evidence",
-        str(run_dir / "evidence"),
-        "--slo",
-        str(run_dir / "slo.yml"),
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    subprocess.run([str(Path(sys.executable).with_name("kedge")), "audit", *places], check=False)
-    (check,) = json.loads((tmp_path / "out" / "verdicts.json").read_text())["checks"]
-    measured = check["measured"]
+    measured = audited(run_dir, began_us, began_us + 8_000_000)
     for group in (killed, left_alone):
-        said = measured["by_group"][group.group]
-        seen_s = max(group.gaps_us(began_us).values()) / 1e6
-        error_s = said["commits_every_s"] + 2 * measured["interval_s"]
-        assert abs((said["delivery_gap_s"] or 0) - seen_s) <= error_s, (seen_s, said)
+        assert_saw(measured, group, began_us)
     assert measured["by_group"][killed.group]["delivery_gap_s"] > 4
     assert measured["by_group"][left_alone.group]["protocol"] == "consumer"
+
+
+@pytest.mark.long  # as above
+def test_a_killed_broker_costs_groups_what_their_clients_saw(jars: Path, tmp_path: Path) -> None:
+    run_dir, topic = tmp_path / "run", "theirs"
+    copies = {"offsets.topic.replication.factor": "3", "broker.session.timeout.ms": "3000"}
+    with running_nodes(jars, tmp_path / "nodes", 3, config=copies) as nodes:
+        every = ",".join(node.bootstrap_servers for node in nodes)
+        nodes[0].create_topic(topic, PARTITIONS, copies=3)
+        own = {"bootstrap_servers": every, "auto_commit_interval_ms": 500}
+        with (
+            filled(every, topic, 200, PARTITIONS),
+            members(tmp_path, topic, "classic", 2, **own) as classic,
+            members(tmp_path, topic, "new", 2, group_protocol="consumer", **own) as new,
+        ):
+            await_that(lambda: classic.deliveries() > 50 and new.deliveries() > 50, "they read", 60)
+            with watched(run_dir, every, topics=[topic]) as process:
+                await_that(lambda: phase(run_dir) == "running", "the watch runs", 60)
+                began_us = time.time_ns() // 1000
+                nodes[1].kill()
+                await_that(lambda: classic.gaps_us(began_us).keys() == {*range(PARTITIONS)}, "all go on", 60)
+                nodes[1].start()
+                ended_us, before = time.time_ns() // 1000, (classic.deliveries(), new.deliveries())
+                await_that(
+                    lambda: classic.deliveries() > before[0] + 1000 and new.deliveries() > before[1] + 1000,
+                    "both read on",
+                    60,
+                )
+                (run_dir / "stop").touch()
+                assert process.wait(60) == 0
+    measured = audited(run_dir, began_us, ended_us)
+    for group in (classic, new):
+        assert_saw(measured, group, began_us)
+    assert measured["by_topic"][0]["produce_gap_s"] > 1
 
 
 def test_playbook_judges_what_flows_of_an_inventory_that_loads_nothing(

@@ -105,6 +105,28 @@ def test_wrong_service_levels_are_errors(levels: Any, name: str, said: str) -> N
     assert said in error.fix
 
 
+@pytest.mark.parametrize(
+    ("watch", "name", "said"),
+    [
+        ({"before_s": 20}, "verify.watch.before_s", "not known after less than 60 s"),
+        ({"interval_s": 3}, "verify.watch.interval_s", "traffic.produce_gap_s"),
+        ({"interval_s": 2}, "", ""),
+    ],
+)
+@pytest.mark.parametrize("load", [VERIFY, {}], ids=["beside a load", "alone"])
+def test_times_of_a_watch_that_judge_nothing_are_told_before_it_begins(
+    watch: dict[str, Any], name: str, said: str, load: dict[str, Any]
+) -> None:
+    common = {
+        "verify": {**load, "watch": watch},
+        "kafka_topics": TOPICS,
+        "service_levels": {"traffic": {"delivery_gap_s": 20, "produce_gap_s": 4}},
+    }
+    found = [one for one in make_plan(rest(1, common=common)).findings if "verify.watch" in one.where]
+    assert [(one.severity, one.where) for one in found] == ([("warning", f"all: {name}")] if name else [])
+    assert all(said in one.message for one in found)
+
+
 def test_a_load_that_is_right_and_one_that_is_left_out_are_no_errors() -> None:
     assert not verified()
     assert not errors(rest(1))
