@@ -17,7 +17,9 @@ from tests.e2e.playing import ROOT, begin, deployed_fleet, on_node, play, recap
 INVENTORY = "inventories/local"
 BALANCER = "http://10.77.0.31:8080"
 LOGIN = ("anna", "secret-1")
-USERS = ("-e", json.dumps({"kafka_rest_users": dict([LOGIN])}))
+#: In place of the demo's load, which has no login: what flows is that of whoever asks, at the balancer.
+WATCH = {"verify": {"watch": {"before_s": 65, "after_s": 60}}}
+USERS = ("-e", json.dumps({"kafka_rest_users": dict([LOGIN]), **WATCH}))
 
 # The fleet of inventories/local is that of test_deploys, which may run beside the others.
 pytestmark = [
@@ -60,6 +62,8 @@ def test_a_change_that_was_killed_between_is_taken_back_by_the_next_deploy() -> 
     none_failed(answers)
 
 
+WATCHED = ("-e", "watch=true", "-e", json.dumps(WATCH))
+PASS = "pass      traffic"
 HEAP = ("-e", json.dumps({"kafka_rest_heap_mib": 768}))
 ROLLBACK = ("-e", "service=kafka_rest")
 RESTS = ("rest1", "rest2")
@@ -73,7 +77,11 @@ def heaps() -> set[str]:
 
 def test_a_changed_heap_is_rolled_back_and_forward_again_without_a_failed_request() -> None:
     before = heaps()
-    assert play("deploy.yml", *HEAP, inventory=INVENTORY).returncode == 0
+    with asking(BALANCER, LOGIN) as answers:
+        deployed = play("deploy.yml", *HEAP, *WATCHED, inventory=INVENTORY)
+    assert deployed.returncode == 0, deployed.stdout
+    assert PASS in deployed.stdout
+    none_failed(answers)
     changed = heaps()
     assert changed != before
     asked = play("rollback.yml", *ROLLBACK, "--check", "--diff", inventory=INVENTORY)
@@ -81,8 +89,9 @@ def test_a_changed_heap_is_rolled_back_and_forward_again_without_a_failed_reques
     assert "-Xmx768m" in asked.stdout
     assert heaps() == changed
     with asking(BALANCER, LOGIN) as answers:
-        back = play("rollback.yml", *ROLLBACK, inventory=INVENTORY)
+        back = play("rollback.yml", *ROLLBACK, *WATCHED, inventory=INVENTORY)
     assert back.returncode == 0, back.stdout
+    assert PASS in back.stdout
     none_failed(answers)
     assert heaps() == before
     # The inventory with the change is planned as before, and a deploy of it goes on.
@@ -116,8 +125,9 @@ def test_a_node_restarts_for_a_boot_without_a_failed_request() -> None:
     boot = ("-e", json.dumps({"reboot_command": command}), "--limit", "localhost,rest1")
     began = on_node("kedge", "rest1", "stat -c %Y /proc/1")
     with asking(BALANCER, LOGIN) as answers:
-        done = play("reboot.yml", *boot, inventory=INVENTORY)
+        done = play("reboot.yml", *boot, *WATCHED, inventory=INVENTORY)
     assert done.returncode == 0, done.stdout
+    assert PASS in done.stdout
     none_failed(answers)
     assert on_node("kedge", "rest1", "stat -c %Y /proc/1") != began
     again = play("deploy.yml", inventory=INVENTORY)
@@ -148,8 +158,9 @@ def test_a_host_that_left_the_inventory_stops_the_deploy_until_it_is_removed(wit
         gone = play("remove_host.yml", "-e", "gone=rest2", inventory=without_rest2)
         assert gone.returncode != 0
         assert "rest2 answers, so it is there" in " ".join((gone.stdout + gone.stderr).split())
-        removed = play("remove_host.yml", "-e", "host=rest2", inventory=without_rest2)
+        removed = play("remove_host.yml", "-e", "host=rest2", *WATCHED, inventory=without_rest2)
         assert removed.returncode == 0, removed.stdout
+        assert PASS in removed.stdout
     none_failed(answers)
     left = "ls -d /etc/kafka-rest /var/lib/kedge/kafka-rest /opt/kedge /etc/systemd/system/kafka-rest*"
     assert on_node("kedge", "rest2", f"{left} 2>/dev/null", check=False) == ""
