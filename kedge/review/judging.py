@@ -27,6 +27,7 @@ from kedge.plan.variables import Strict
 from kedge.plan.version_numbers import numbers
 from kedge.review.as_inventory import (
     PRODUCER,
+    SERVICE_OF,
     FileReader,
     ReviewedMachine,
     inventory_of,
@@ -450,8 +451,8 @@ def _keys_of(finding: Finding, own: Container[str]) -> list[str]:
 
 
 def _instances(plan: Plan) -> list[Any]:
-    of_host = plan.services.get(HOST, {})
-    return [one for name in ("kafka_rest", "mirror_maker", "streams_app") for one in of_host.get(name, ())]
+    names = dict.fromkeys(service.name for service in SERVICE_OF.values())
+    return [one for name in names for one in plan.services.get(HOST, {}).get(name, ())]
 
 
 def _settings(plan: Plan, kind: str) -> dict[str, Setting]:

@@ -126,7 +126,7 @@ class ActionModule(ActionBase):
         document |= _beside(inventory, found or {}, {name: public for name, (public, _) in own.items()})
         document["draining"] = draining_balancers(document)  # else each host would look for them in all
         document["deployed"] = _deployed(plan, inventory)
-        document["versions"] = versions(inventory, plan.services)
+        document["versions"] = versions(inventory, plan.services, SERVICES)
         document["users"] = {
             name: how | {"rights": rights_of(inventory, name, known[name].security)}
             for name, (how, _) in users.items()

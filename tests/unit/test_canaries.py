@@ -159,7 +159,7 @@ def outputs(inventory: Inventory, role: str) -> Iterator[tuple[str, str]]:
                 yield "drift", json.dumps(drift(service.replace("_", "-"), instance, files))
     verify = inventory.common("verify")
     if isinstance(verify, dict) and isinstance(verify.get("cluster"), str) and not plan.has_errors:
-        yield "load.json", json.dumps(load_spec(verify, document, "run", [], ["generator"]))
+        yield "load.json", json.dumps(load_spec(verify, document, "run", ["generator"]))
 
 
 def drift(unit: str, instance: dict[str, Any], files: dict[str, str]) -> Any:

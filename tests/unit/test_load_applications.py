@@ -35,7 +35,7 @@ def spec(**changes: Any) -> dict[str, Any]:
         "clusters": {"leaf": {"bootstrap_servers": "l:9092"}, "other": {"bootstrap_servers": "o:9092"}},
         "applications": applications_json(inventory),
     }
-    return load_spec(VERIFY, plan, "run", [])
+    return load_spec(VERIFY, plan, "run")
 
 
 def test_run_json_names_the_application_and_the_topic_that_it_writes() -> None:

@@ -37,6 +37,13 @@ def _java(inventory: Inventory, _: Mapping[str, Any], instances: tuple[PlannedIn
     return JavaNeed(17 if numbers(version) >= (4,) else 8, f"{SERVICE} {version}", JAVA_FACTS)
 
 
+def _version(inventory: Inventory, host: str) -> str | None:
+    """Return the version of the cluster that a host belongs to."""
+    of = (c.version for name, c in clusters(inventory)[0].items()
+          if host in inventory.group(c.brokers or f"kafka_{name}"))  # fmt: skip
+    return next(of, None)
+
+
 def _controller_ports(instance: PlannedInstance) -> Iterator[int]:
     yield from map(int, re.findall(r"CONTROLLER://[^,]*:(\d+)", instance.value("listeners")))
 
@@ -74,6 +81,7 @@ KAFKA_BROKER: Final = Service(
     notices=notices,
     allowed=ALLOWED,
     instead=INSTEAD,
+    version=_version,
     kernel_of=_maps,
     away=lambda *_: Away(
         1,

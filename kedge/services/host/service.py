@@ -17,6 +17,7 @@ LOAD_GENERATOR: Final = Service(
     name="load_generator",
     of_role=("load_generator_python", "load_generator_cache"),
     many_connections=True,
+    kinds=("consumer", "producer"),
     kernel=(
         Kernel(
             "* - nofile",
