@@ -9,7 +9,7 @@ import pytest
 from kedge.deploy.load_spec import load_spec
 from kedge.evidence.load_options import ClusterTopic, LoadSpec
 from kedge.plan.hosts import Inventory
-from kedge.services.streams.application_json import applications_json
+from kedge.services.streams.load import applications_json
 from verify.load import mirrored
 from verify.load.mirrored import Mirrored
 from verify.load.progress import RunFacts, TopicFacts, run_document

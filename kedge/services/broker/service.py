@@ -18,7 +18,7 @@ from kedge.services.broker.notices import ALLOWED, INSTEAD, notices
 from kedge.services.broker.planner import SERVICE, plan_brokers
 from kedge.services.broker.probe import missed
 from kedge.services.broker.variables import KafkaBroker
-from kedge.services.host.facts import host_facts
+from kedge.services.host.variables import host_facts
 from kedge.services.topics.cluster_limits import BROKER_MAPS, ClusterTopics, broker_files, broker_maps
 from kedge.services.topics.planner import plan_topics, with_topics
 

@@ -6,8 +6,7 @@ from typing import Final
 
 from kedge.plan.service import Kernel, Service
 from kedge.plan.settings import Choice
-from kedge.services.host.facts import HOST_FACTS
-from kedge.services.host.variables import HostTuning
+from kedge.services.host.variables import HOST_FACTS, HostTuning
 
 #: The name under which the plan of every host holds its kernel settings, which follow from its services'.
 HOST_TUNING: Final = Service(

@@ -21,7 +21,7 @@ from kedge.plan.service import (
     room_of,
 )
 from kedge.plan.variables import role_variables
-from kedge.services.host.facts import host_facts
+from kedge.services.host.variables import host_facts
 from kedge.services.rest.distribution import SERVICE
 from kedge.services.rest.distributions import DISTRIBUTIONS
 from kedge.services.rest.instance_count import processes_with_cores, produced_per_s

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from kedge.plan.document import planned_instances, planned_value
+from kedge.plan.hosts import Inventory
 from kedge.plan.service import LoadTest, instances_of_each
+from kedge.services.streams.changelog_checks import needs
 from kedge.services.streams.planner import SERVICE
+from kedge.services.streams.variables import streams_apps
+
+
+def applications_json(inventory: Inventory) -> dict[str, dict[str, Any]]:
+    """Return by name where each application runs, what it makes of a record, and what its changelogs keep."""
+    return {
+        spec.name: {
+            "cluster": spec.cluster,
+            "exactly_once": spec.exactly_once,
+            "delivery": spec.delivery.model_dump() if spec.delivery else None,
+            "changelogs": asdict(needs(spec)),
+        }
+        for spec in streams_apps(inventory)[0].values()
+    }
 
 
 def applications(plan: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, Any]:
