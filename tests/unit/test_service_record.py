@@ -15,6 +15,7 @@ from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.archives import read_archives
 from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.inventory.versions import versions
 from kedge.plan.plan import Part, Plan, PlannedInstance
 from kedge.plan.service import (
     GROUPS_BACK,
@@ -31,6 +32,7 @@ from kedge.plan.service import (
 )
 from kedge.plan.settings import Choice, Sheet
 from kedge.plan.variables import HeapMib, Port, Positive, Strict, role_variables
+from kedge.review.as_inventory import VERSIONS
 from kedge.services.planning import make_plan
 from kedge.services.registry import SERVICES
 from tests.planned import CLUSTERS, value
@@ -100,6 +102,7 @@ REGISTRY = Service(
     ),
     waits=(ready("an estimate: it reads its topic first", "a toy", "estimate"), *GROUPS_BACK),
     archives=archives,
+    version=lambda *_: "7.7",
 )
 WITH_TOY = (*SERVICES, REGISTRY)
 
@@ -222,6 +225,10 @@ def test_its_archive_is_held_against_its_checksum(tmp_path: Path) -> None:
     assert where == f"sr1: {NAME}_archive_checksum"
 
 
+def test_its_version_is_said_by_its_record() -> None:
+    assert versions(inventory(), {"sr1": [NAME]}, WITH_TOY) == {"sr1": {NAME: {"version": "7.7"}}}
+
+
 def test_it_may_be_restarted_under_load() -> None:
     topic = {"name": "t", "cluster": "own", "partitions": 1}
     verify = {"cluster": "own", "kafka": {"topic": "t", "records_per_s": 10, "group": "g"}}
@@ -306,6 +313,12 @@ def test_a_service_is_registered_once_and_after_one_that_there_is() -> None:
 @pytest.mark.parametrize("service", [s for s in SERVICES if s.waits], ids=lambda service: service.name)
 def test_what_a_service_waits_for_is_among_its_variables(service: Service) -> None:
     assert {f"{service.name}_{wait.key}" for wait in service.waits} <= set(service.fields())
+
+
+def test_a_kind_of_file_is_of_one_service() -> None:
+    kinds = [kind for one in SERVICES for kind in one.kinds]
+    assert len(kinds) == len(set(kinds))
+    assert set(VERSIONS) == set(kinds), "a review has versions of each"
 
 
 def test_what_clients_notice_has_one_name_over_all_services() -> None:
