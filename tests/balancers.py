@@ -21,7 +21,7 @@ import httpx
 
 from kedge.deploy.rendering import render_instance
 from kedge.plan.hosts import Inventory
-from kedge.services.balancer.changing import while_proxies_change
+from kedge.services.balancer.health_checks import while_proxies_change
 from kedge.services.balancer.security import token
 from kedge.services.planning import make_plan
 from plugins.module_utils.haproxy import keep_down, servers, worker

@@ -148,10 +148,10 @@ def test_verify_yml_names_the_planned_proxies() -> None:
     second |= {"port": 8084}
     second["settings"] = [{"file": "/etc/kafka-rest/8084/x.properties", "key": "host.name", "value": "r1"}]
     rest = {"topic": "t", "url": "http://x:1", "records_per_s": 1}
-    found = load_spec({"cluster": "leaf", "rest": rest}, plan, "r", [])["rest"]["proxies"]
+    found = load_spec({"cluster": "leaf", "rest": rest}, plan, "r")["rest"]["proxies"]
     assert found == ["http://r1:8083", "http://r1:8084", "https://r1:8082"]
     assert RestLoad.model_validate(rest | {"proxies": found}).proxies == found
-    given = load_spec({"cluster": "leaf", "rest": rest | {"proxies": []}}, plan, "r", [])
+    given = load_spec({"cluster": "leaf", "rest": rest | {"proxies": []}}, plan, "r")
     assert given["rest"]["proxies"] == []
 
 

@@ -221,19 +221,19 @@ def test_a_load_speaks_the_dialect_of_the_planned_proxies() -> None:
         {"cluster": "leaf", "rest": REST}, planned({"commit_adds": 0}, {"commit_adds": 0}), "r", []
     )
     assert RestLoad.model_validate(found["rest"]).dialect.commit_adds == 0
-    found = load_spec({"cluster": "leaf", "rest": REST}, planned({}), "r", [])
+    found = load_spec({"cluster": "leaf", "rest": REST}, planned({}), "r")
     assert RestLoad.model_validate(found["rest"]).dialect.commit_adds == 1
 
 
 def test_a_load_that_goes_to_other_proxies_speaks_their_dialect() -> None:
     asked = {"cluster": "leaf", "rest": REST | {"dialect": {"commit_adds": 1}}}
-    found = load_spec(asked, planned({"commit_adds": 0}, {}), "r", [])
+    found = load_spec(asked, planned({"commit_adds": 0}, {}), "r")
     assert RestLoad.model_validate(found["rest"]).dialect.commit_adds == 1
 
 
 def test_proxies_of_several_dialects_are_refused_as_the_target_of_one_load() -> None:
     with pytest.raises(ValueError, match="of several dialects are planned"):
-        load_spec({"cluster": "leaf", "rest": REST}, planned({"commit_adds": 0}, {}), "r", [])
+        load_spec({"cluster": "leaf", "rest": REST}, planned({"commit_adds": 0}, {}), "r")
 
 
 def test_a_load_is_waited_for_as_long_as_its_own_limits_let_it_take() -> None:

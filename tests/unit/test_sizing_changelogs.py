@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kedge.services.planning import make_plan
-from kedge.services.streams.application_json import applications_json
 from kedge.services.streams.changelog_checks import (
     Changelog,
     Needs,
@@ -16,6 +15,7 @@ from kedge.services.streams.changelog_checks import (
     is_changelog,
     needs,
 )
+from kedge.services.streams.load import applications_json
 from kedge.services.streams.variables import streams_apps
 from tests.planned import CLUSTERS, JOINS, findings, streams
 

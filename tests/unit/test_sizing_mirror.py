@@ -17,7 +17,7 @@ from kedge.plan.inventory.secrets import seal
 from kedge.plan.placement import place, quotas
 from kedge.plan.settings import MIB
 from kedge.plan.version_numbers import LOCKED_KAFKA
-from kedge.services.mirror.sockets import bandwidth_delay_bytes
+from kedge.services.mirror.links import bandwidth_delay_bytes
 from kedge.services.mirror.variables import MirrorFlow
 from kedge.services.planning import make_plan
 from tests.planned import CLUSTERS, METRICS, files, findings, instances, mirrors, value

@@ -14,8 +14,8 @@ from kedge.plan.placement import place, quotas
 from kedge.plan.plan import Part, PlannedInstance
 from kedge.plan.settings import Advice, Setting, Sheet
 from kedge.services.clients.fetches import fetches_of
-from kedge.services.host.facts import HostFacts, host_facts
 from kedge.services.host.java import oldest_java
+from kedge.services.host.variables import HostFacts, host_facts
 from kedge.services.mirror.adopting import check_adopted
 from kedge.services.mirror.classic import classic
 from kedge.services.mirror.clusters import addresses_of, limits_of
