@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import base64
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 
 from lab.bench.rebalance.proxies import _Watched
 from lab.bench.rest.restarts import Group, stamped
-from tests.answering import JsonHandler
+from tests.answering import JsonHandler, Server
 from tests.awaiting import await_that
 from verify.watch.ownership import GroupSample
 
@@ -42,18 +41,16 @@ class ProxyInPlaceOfAReal(JsonHandler, BaseHTTPRequestHandler):
 
 @pytest.fixture
 def proxies() -> Iterator[list[Any]]:
-    servers = [ThreadingHTTPServer(("127.0.0.1", 0), ProxyInPlaceOfAReal) for _ in range(2)]
+    servers = [Server(ProxyInPlaceOfAReal) for _ in range(2)]
     for server in servers:
         server.asked, server.mood = [], set()  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
     yield servers
     for server in servers:
-        server.shutdown()
-        server.server_close()
+        server.stop()
 
 
 def urls(servers: list[Any]) -> tuple[str, ...]:
-    return tuple(f"http://127.0.0.1:{server.server_address[1]}" for server in servers)
+    return tuple(server.url for server in servers)
 
 
 def test_consumers_leave_a_drained_proxy_without_a_word_and_go_to_the_other(proxies: list[Any]) -> None:

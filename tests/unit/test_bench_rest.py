@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest.mock import Mock
@@ -24,7 +23,7 @@ from lab.bench.rest.drive import ProxyRefusedError, produce
 from lab.bench.rest.fleet import FleetError, Proxies, proxies
 from lab.bench.rest.real import costs
 from lab.bench.rest.restarts import Group
-from tests.answering import JsonHandler
+from tests.answering import JsonHandler, Server
 
 OFFSET: dict[str, Any] = {"partition": 0, "offset": 1, "error_code": None}
 
@@ -55,18 +54,11 @@ class Proxy(JsonHandler, BaseHTTPRequestHandler):
         self.answer(200, {})
 
 
-class Server(ThreadingHTTPServer):
-    request_queue_size = 50  # as a proxy's own; all clients of a case come at once
-
-
 @pytest.fixture
 def url() -> Iterator[str]:
     Proxy.entry, Proxy.connections = OFFSET, set()
-    server = Server(("127.0.0.1", 0), Proxy)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with Server(Proxy) as server:
+        yield server.url
 
 
 @pytest.mark.process
