@@ -16,12 +16,6 @@ STRIMZI = {"distribution": "strimzi", "version": "0.33.1"}
 DOCUMENTED = {"advice": "documented"}
 
 
-@pytest.mark.parametrize(("consumers", "mib"), [(0, 1024), (1, 1040), (10, 1184), (200, 4224), (448, 8192)])
-def test_the_guides_heap_is_one_gib_and_16_mib_a_consumer_instance(consumers: int, mib: int) -> None:
-    inventory = rest(1, {"consumers": consumers}, DOCUMENTED, instances_per_host=1)
-    assert heap_mib(inventory) == mib
-
-
 @pytest.mark.parametrize(("consumers", "instances", "mib"), [(896, 2, 8192), (897, 3, 5808), (2000, 5, 7424)])
 def test_a_heap_above_8_gib_becomes_more_instances(consumers: int, instances: int, mib: int) -> None:
     inventory = rest(1, {"consumers": consumers}, DOCUMENTED)
