@@ -195,7 +195,7 @@ def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
         (tmp_path / "u" / "one" / "releases" / release).mkdir(parents=True)
         (tmp_path / "u" / "one" / "releases" / release / "unit.service").write_text("[Service]\n")
     instance("old-login").mark("old")
-    assert "is back and running" in way_back.go_back(instance("new-login"), "new")
+    assert "is back and running" in way_back.go_back(instance("new-login"), "new", gently=False)
     assert asked == ["old-login"]
     kept = tmp_path / "u" / "one" / "releases" / "old" / kedge_instance.PROBE
     assert kept.stat().st_mode & 0o777 == 0o600

@@ -187,6 +187,14 @@ def test_the_text_says_of_like_instances_that_they_are_alike() -> None:
     assert max(len(line) for line in said.splitlines() if line.startswith("        ")) <= 110
 
 
+def test_the_text_says_each_file_once_above_its_settings() -> None:
+    lines = text(make_plan(rest(1, {"consumers": 10}, instances_per_host=1))).splitlines()
+    (place,) = (at for at, line in enumerate(lines) if line == "  /etc/kafka-rest/8082/kafka-rest.properties")
+    (own,) = (at for at, line in enumerate(lines) if line == "    consumer.threads=50")
+    assert place < own
+    assert not [line for line in lines[place + 1 : own] if line.startswith("  /")]
+
+
 def test_the_text_says_a_reason_once_for_settings_in_a_row_that_share_it() -> None:
     said = text(make_plan(rest(1, {"consumers": 10})))
     assert (
