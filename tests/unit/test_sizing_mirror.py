@@ -463,14 +463,6 @@ def test_mirror_maker_2_begins_where_the_classic_processes_of_the_flow_committed
     assert value(worker, "leaf.consumer.group.id") == value(classic, "group.id")
 
 
-def test_both_forms_of_advice_name_their_sources() -> None:
-    for advice in ("measured", "documented"):
-        plan = make_plan(mirrors(2, {"round_trip_ms": 60}, common={"advice": advice}))
-        for of_host in instances(plan, SERVICE).values():
-            for s in (s for i in of_host for s in i.settings):
-                assert s.rule and s.because and s.source, s
-
-
 def _files_by_name(hosts: list[str], **flow: object) -> dict[str, object]:
     planned = instances(make_plan(mirrors(hosts, flow, cores=64)), SERVICE)
     return {i.name: files(i) for of_host in planned.values() for i in of_host}
