@@ -33,7 +33,7 @@ from kedge.plan.sources import cited
 from kedge.plan.text import findings, wrapped
 from kedge.plan.variable_messages import models_in
 from kedge.plan.variables import DefaultRule
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.planning import make_plan
 from kedge.services.registry import SERVICES
 

@@ -23,8 +23,7 @@ from kedge.plan.page import page
 from kedge.plan.plan import Plan
 from kedge.plan.settings import Advice, Basis
 from kedge.plan.text import brief, difference, of_hosts, resting_on, text
-from kedge.services.planning import make_plan
-from kedge.services.recommended_changes import what_changes
+from kedge.services.planning import make_plan, what_changes
 from kedge.services.registry import SERVICES
 
 

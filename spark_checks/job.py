@@ -38,6 +38,10 @@ class Audit:
     ingest: Ingest | None
     seconds: dict[str, float]
 
+    def result(self, name: str) -> Result:
+        """Return a check's result; one that tells nothing where it did not run."""
+        return next((one for one in self.results if one.name == name), Result(name, "unknown", ""))
+
 
 def audit(
     spark: SparkSession, uri: str, levels: Levels, say: Callable[[str], None] = lambda _: None

@@ -9,11 +9,10 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ import httpx
 
 from kedge.deploy.rendering import render_instance
 from kedge.plan.hosts import Inventory
-from kedge.services.balancer.changing import while_proxies_change
+from kedge.services.balancer.health_checks import while_proxies_change
 from kedge.services.balancer.security import token
 from kedge.services.planning import make_plan
 from plugins.module_utils.haproxy import keep_down, servers, worker
-from tests.answering import JsonHandler
+from tests.answering import JsonHandler, Server
 from tests.awaiting import await_that
 
 LIMIT_S = 20
@@ -46,19 +45,16 @@ class Speech:
         return "/ready" if self.distribution == "strimzi" else ""
 
 
-class StandIn(ThreadingHTTPServer):
+class StandIn(Server):
     """Stands in for a proxy: it speaks the language of its distribution, which may change while it is drained."""
 
-    daemon_threads = True
-
     def __init__(self, speech: Speech) -> None:
-        super().__init__(("127.0.0.1", 0), Speaker)
+        super().__init__(Speaker)
         self.speech = speech
         self.served = 0
         #: Of the same, each topic's: checks produce too, to a topic of their own.
         self.topics: Counter[str] = Counter()
         self.hosts: set[str | None] = set()
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def handle_error(self, *_: object) -> None:
         """Say nothing of a check that hung up."""

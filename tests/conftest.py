@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ class _Guard:
 
 
 _guard = _Guard()
+_unusable = cache(unusable)
 
 
 def _guarded(item: pytest.Item) -> Generator[None, object, object]:
@@ -82,8 +84,11 @@ def _guarded(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    """Guard the fixtures of a test, and name what it promises."""
+    """Guard the fixtures of a test, name what it promises, and skip it where no engine can run its nodes."""
     promise_of(item)
+    # Asked here and not of what is collected: the answer starts a node, and most runs select no such test.
+    if item.get_closest_marker("fleet") and (reason := _unusable()):
+        pytest.skip(reason)
     return (yield from _guarded(item))
 
 
@@ -129,14 +134,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` runs; skip what needs nodes where no engine can run them, and say why."""
+    """Mark what `make check` runs."""
     for item in items:
         if item.nodeid.startswith(_CHECKED) and not any(map(item.get_closest_marker, _NOT_CHECK)):
             item.add_marker("check")
-    needing = [item for item in items if item.get_closest_marker("fleet")]
-    if needing and (reason := unusable()):
-        for item in needing:
-            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_collection_finish() -> None:

@@ -26,7 +26,7 @@ from kedge.plan.service import Service
 from kedge.plan.variable_messages import either, models_in, unit_of
 from kedge.plan.variables import DefaultRule, Since
 from kedge.services.clients.variables import ClientProfile
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.registry import SERVICES
 from kedge.services.rollout import Rollout
 from kedge.services.topics.variables import DeclaredTopic, PartitionRates

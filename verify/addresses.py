@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kedge.plan.document import planned_instances
+from kedge.services.broker.service import KAFKA_BROKER
 from verify.collect.hosts import Access, CollectError, read_access
 
 _KIT = Path(__file__).resolve().parents[1]
@@ -57,7 +59,11 @@ def find(inventory: Path, cluster: str | None) -> ClusterAccess:
         plan = json.loads(plan_file.read_text(encoding="utf-8"))
         name = _choose(inventory, cluster, plan["clusters"])
         login = json.loads(logins_file.read_text(encoding="utf-8"))[name]
-        hosts = [host for host, part in plan["hosts"].items() if _runs_broker(part, name)]
+        hosts = [
+            host
+            for host in plan["hosts"]
+            if any(one["name"] == name for one in planned_instances(plan, host, KAFKA_BROKER.name))
+        ]
         try:
             brokers = tuple(read_access(str(hosts_file), hosts))
         except CollectError as error:
@@ -112,8 +118,3 @@ def _choose(inventory: Path, cluster: str | None, clusters: Mapping[str, Any]) -
     if cluster not in clusters:
         raise PlaceError(f"{inventory} has no cluster {cluster} in kafka_clusters; there is {known}")
     return cluster
-
-
-def _runs_broker(part: Mapping[str, Any], cluster: str) -> bool:
-    instances = part["services"].get("kafka_broker", {}).get("instances", [])
-    return any(instance["name"] == cluster for instance in instances)

@@ -71,19 +71,6 @@ def describe(
     return found | {"noticed": noticed}
 
 
-def describe_files(differences: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the lines of files that a module would change, as it answered in check mode."""
-    return [
-        line
-        for each in differences
-        if each.get("before") != each.get("after")
-        for line in (
-            str(each.get("after_header") or each.get("before_header") or "a file").partition(" (")[0],
-            *indented(text_lines(str(each.get("before") or ""), str(each.get("after") or ""))),
-        )
-    ]
-
-
 def _state(state: Mapping[str, Any], changed: set[str], unknown: list[str]) -> str:
     if state.get("predecessor"):
         return "adopt"

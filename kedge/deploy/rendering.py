@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -86,18 +86,24 @@ def host_files(unit: str, instance: Mapping[str, Any], values: Mapping[str, str]
 
 def inside(unit: str, instance: Mapping[str, Any], setting: Mapping[str, Any]) -> str:
     """Return the path of a setting's file inside the release."""
-    path = PurePosixPath(setting["file"])
-    home = PurePosixPath("/etc") / unit / str(instance["name"])
-    dropin = PurePosixPath(f"/etc/systemd/system/{unit}@{instance['name']}.service.d")
+    try:
+        return _inside(unit, str(instance["name"]), setting["file"])
+    except ValueError as error:
+        raise ValueError(f"{setting['key']}: {error}") from None
+
+
+@lru_cache(maxsize=4096)  # an instance has hundreds of settings in a few files
+def _inside(unit: str, name: str, file: str) -> str:
+    path = PurePosixPath(file)
+    home = PurePosixPath("/etc") / unit / name
+    dropin = PurePosixPath(f"/etc/systemd/system/{unit}@{name}.service.d")
     if path.is_relative_to(home):
         return str(path.relative_to(home))
     if path.parent == dropin:
         return f"systemd/{path.name}"
     if path.is_relative_to(_PACKAGES):
         return path.name
-    raise ValueError(
-        f"{setting['key']}: {path} is neither under {home} nor under {dropin} nor under {_PACKAGES}"
-    )
+    raise ValueError(f"{path} is neither under {home} nor under {dropin} nor under {_PACKAGES}")
 
 
 def package_links(unit: str, instance: Mapping[str, Any]) -> dict[str, str]:

@@ -1,8 +1,14 @@
-"""load.state and watch.state: the phase that a load or a watch is in, and waiting until it comes to one."""
+"""load.state and watch.state: the phase that a load or a watch is in, and waiting until it comes to one.
+
+`python -m kedge.evidence.load_state RUN_DIR PHASE SECONDS [--what watch]` waits, for playbooks: 0 when it is
+there, 2 when it failed or does not come.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -74,3 +80,23 @@ def _read(path: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return {"phase": "starting"}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Wait for a phase, and print how it goes; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m kedge.evidence.load_state")
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("phase", choices=get_args(Phase))
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("--what", choices=get_args(What), default="load")
+    asked = parser.parse_args(arguments)
+    try:
+        await_phase(asked.run_dir, asked.phase, asked.seconds, print, asked.what)
+    except LoadError as error:
+        print(f"{error}. No instance was touched")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,7 +9,10 @@ def plain(text: object) -> str:
     What ends a line (NEL and U+2028 do in YAML), drives a terminal, turns the direction of writing or may not
     stand in XML is then a few letters like any others.
     """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
+    text = str(text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def plain_lines(text: object) -> str:

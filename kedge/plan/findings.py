@@ -49,7 +49,7 @@ class Subject:
         file: the file of these keys on a node; empty where none was planned.
         host: the host, or group, whose variable it is; empty where ``where`` alone says it.
         known: whether any version of the component has the key, here or elsewhere.
-        meant: of a key that is not known, the one that is probably meant.
+        meant: another key that the texts name; of one that is not known, the one that is probably meant.
         value: of the first of ``keys``, one with which there were no finding; empty where none is known.
     """
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel
 
+from kedge.evidence.levels import Levels
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.plan import Part, PlannedInstance
@@ -172,6 +173,44 @@ class Archive(NamedTuple):
     wanted: object
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadTest:
+    """What a load through a service is held to, and what a measurement of it is of.
+
+    Attributes:
+        ways: the parts of a load that may go through it, the first one that there is.
+        level: a service level that bounds how long a record may take; ``bounded`` tells whether any does.
+        figure: the figure that is drawn of a load test; ``axis`` says what it is.
+        one: what a measurement is of alone, such as one flow, which reads its records from topics; nothing
+            where it is of all instances.
+        through: names of those in load.json; ``takes`` tells whether an instance of a host is of them.
+        measured: what a measurement is of, in the words of the variable SERVICE_measured_capacity: from
+            load.json, the name of the one, the service's rows of run.json's ``subject``, and the instances
+            that took the load by host. Raises LookupError with why it says nothing that the plan could use.
+    """
+
+    ways: tuple[Literal["kafka", "rest"], ...] = ("kafka", "rest")
+    level: str
+    bounded: Callable[[Levels], bool]
+    figure: str
+    axis: str
+    one: str = ""
+    through: Callable[[Mapping[str, Any]], set[str]] = lambda _: set()
+    takes: Callable[[Mapping[str, Any], str, str], bool] = lambda *_: True
+    measured: Callable[
+        [Mapping[str, Any], str, Sequence[Mapping[str, Any]], Mapping[str, Sequence[str]]], dict[str, Any]
+    ]
+
+
+def instances_of_each(hosts: Mapping[str, Sequence[str]]) -> int:
+    """Return how many instances each host runs; raises LookupError where they differ."""
+    numbers = set(map(len, hosts.values()))
+    if len(numbers) != 1:
+        message = "the hosts run different numbers of instances"
+        raise LookupError(message)
+    return numbers.pop()
+
+
 def _none(_: Any) -> tuple[()]:
     return ()
 
@@ -207,6 +246,7 @@ class Service:
         alone: of an instance that moves, no second one may run: it stops before it starts elsewhere.
         last: other services need it, so that of a host it leaves last, and a deploy begins with it and
             stops none for good.
+        kinds: the kinds of files and processes that a review plans as instances or hosts of it.
         mains: the main classes of its processes, whoever starts them.
         adopts: the processes of a host that it takes over from, from the plan's document.
         taking_over: how it does that, where not behind the gates of a restart.
@@ -218,6 +258,11 @@ class Service:
         allowed: what of that may be allowed by name -> what clients have to do first.
         instead: what no order of steps brings to instances that run -> what to do in its place.
         tuning: how the names of its rules begin that only tune it, which ``advice: stock`` leaves out.
+        load: what load.json says of it, from the plan's document and what load.json has so far; raises
+            ValueError with what keeps a load from it.
+        load_test: what a load test of it is; None where there is none.
+        version: its version on a host, where SERVICE_version does not say it.
+        package: what of a host's packages it is, by a name that machines tell its version under.
         idle: why a restart of it says nothing about a load on these topics of a cluster, and how to mend
             that; None where it does.
     """
@@ -245,6 +290,7 @@ class Service:
     changes_with: tuple[str, ...] = ()
     alone: bool = False
     last: bool = False
+    kinds: tuple[str, ...] = ()
     mains: frozenset[str] = frozenset()
     adopts: Callable[[Mapping[str, Any], str], Sequence[Mapping[str, Any]]] = lambda *_: ()
     taking_over: str = ""
@@ -254,6 +300,10 @@ class Service:
     allowed: Mapping[str, str] = field(default_factory=dict)
     instead: Mapping[str, str] = field(default_factory=dict)
     tuning: tuple[str, ...] = ()
+    load: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]] = lambda *_: {}
+    load_test: LoadTest | None = None
+    version: Callable[[Inventory, str], str | None] = lambda *_: None
+    package: str = ""
     idle: Callable[[Inventory, str, Sequence[str]], tuple[str, str] | None] = lambda *_: None
 
     @property

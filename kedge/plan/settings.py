@@ -210,15 +210,19 @@ class Sheet:
         if self.reader is WITH_INVENTORY:
             self.note(rule, message, fix, *keys, **of)
 
-    def about(self, *keys: str, file: str = "", variable: str = "", value: str = "") -> Subject | None:
+    def about(
+        self, *keys: str, file: str = "", variable: str = "", value: str = "", meant: str = ""
+    ) -> Subject | None:
         """Return keys of this sheet, or a variable that holds none of them, as the subject of a finding.
 
-        With ``value`` of the first of the keys there were no finding.
+        With ``value`` of the first of the keys there were no finding; ``meant`` is one more that is named.
         """
         if not keys:
             return Subject(variable) if variable else None
         file = file or next((s.file for key in keys for s in self.settings if s.key == key), "")
-        return Subject(variable or self.held.get(keys[0], self.variable), keys, file, value=value)
+        return Subject(
+            variable or self.held.get(keys[0], self.variable), keys, file, value=value, meant=meant
+        )
 
     def _add(self, severity: Severity, rule: str, message: str, fix: str, subject: Subject | None) -> None:
         self.findings.append(Finding(severity, rule, self.where, message, fix, subject))

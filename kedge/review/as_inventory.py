@@ -22,6 +22,7 @@ from kedge.review.reading import Value
 from kedge.services.mirror.keys import unset_values as unset_mirror
 from kedge.services.mirror.variables import BESIDE as BESIDE_MIRRORS
 from kedge.services.mirror.variables import MirrorFlow
+from kedge.services.registry import SERVICES
 from kedge.services.rest.distributions import DISTRIBUTIONS
 from kedge.services.rest.keys import check_rest_keys, rest_defaults
 from kedge.services.rest.variables import RestWorkload
@@ -38,6 +39,8 @@ VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "consumer": ("4.3.1", "3.9.2"),
     "producer": ("4.3.1", "3.9.2"),
 }
+#: Of which service a process of each kind is planned.
+SERVICE_OF: Final = {kind: service for service in SERVICES for kind in service.kinds}
 #: What a plan asks for of software that is there already.
 ARCHIVE: Final = {"kafka_rest_archive": "today.tar.gz", "kafka_rest_archive_checksum": "1" * 64}
 #: Options of classic MirrorMaker, and the variable of ours that stands for each.
@@ -284,8 +287,7 @@ def inventory_of(
             variables["fleet"] = True
         if processes:
             variables["kafka_rest_instances_per_host"] = processes
-        return Inventory({HOST: variables}, {"kafka_rest": (HOST,), "all": (HOST,)}, reader=reader)
-    if process.kind == "streams":
+    elif process.kind == "streams":
         fields = {k: v for k, v in said.items() if k in StreamsApp.model_fields}
         settings = {k: v for k, v in own.items() if not k.isupper() and k not in UNIT}
         variables |= {
@@ -297,13 +299,14 @@ def inventory_of(
             "streams_app_settings": settings,
             "streams_app_environment": {k: v for k, v in own.items() if k.isupper()},
         } | {f"streams_app_{k}": v for k, v in fields.items()}
-        return Inventory({HOST: variables}, {"streams_app": (HOST,), "all": (HOST,)}, reader=reader)
-    if process.kind in ("consumer", "producer"):
+    elif process.kind in ("consumer", "producer"):
         client: dict[str, Any] = {"name": "today", "cluster": "today", "library": "java", "version": version}
         mine = {key: text for key, text in own.items() if key in process.values}
         variables["kafka_clients"] = [client | {"profile": "balanced", f"{process.kind}_settings": mine}]
-        return Inventory({HOST: variables}, {"load_generator": (HOST,), "all": (HOST,)}, reader=reader)
-    return _mirror(process, version, own, said, variables, reader)
+    else:
+        _add_mirror(variables, process, version, own, said)
+    groups = {SERVICE_OF[process.kind].name: (HOST,), "all": (HOST,)}
+    return Inventory({HOST: variables}, groups, reader=reader)
 
 
 def variables_of(
@@ -314,14 +317,13 @@ def variables_of(
     return inventory_of(process, version, own, machine, alone=True).hosts[HOST]
 
 
-def _mirror(
+def _add_mirror(
+    variables: dict[str, Any],
     process: RunningProcess,
     version: str,
     own: Mapping[str, str],
     said: Mapping[str, Any],
-    variables: dict[str, Any],
-    reader: Reader,
-) -> Inventory:
+) -> None:
     classic = process.kind == "classic"
     fields = {k: v for k, v in said.items() if k in MirrorFlow.model_fields}
     source, target = process.flow
@@ -350,7 +352,6 @@ def _mirror(
         "mirror_maker_version": version,
         "mirror_maker_flows": {FLOW: flow},
     }
-    return Inventory({HOST: variables}, {"mirror_maker": (HOST,), "all": (HOST,)}, reader=reader)
 
 
 #: Before a key of a classic mirror's producer, where both files' keys stand together.

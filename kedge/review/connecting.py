@@ -200,7 +200,9 @@ def _logins(process: RunningProcess) -> Iterator[Finding]:
             )
             said = "is GSSAPI" if mechanism else "is not set, and GSSAPI by default"
             what = f"{shown[1]} {said}, and no {_SERVICE} is: its client refuses to start"
-            yield _about_login("error", what, f"write {shown[1]}={meant}", names[1 if mechanism else 2])
+            yield _about_login(
+                "error", what, f"write {shown[1]}={meant}", names[1 if mechanism else 2], shown[1]
+            )
         unused = next((at for at in (2, 1) if names[at] in own), None)
         if speaks in ("PLAINTEXT", "SSL") and unused and not (protocol is None and apart):
             by = " by default" if protocol is None else ""
@@ -210,13 +212,14 @@ def _logins(process: RunningProcess) -> Iterator[Finding]:
                 f"{shown[unused]} is set, and {shown[0]} is {speaks}{by}: no login is sent",
                 f"write {shown[0]}=SASL_SSL{unless_plain}, or take {shown[unused]} out",
                 names[unused if protocol is None else 0],
+                shown[0 if protocol is None else unused],
             )
         named = any(_FLAG in text for text in flags) or mechanism in ("", "OAUTHBEARER")
         if speaks.startswith("SASL_") and jaas is None and not named and not apart:
             unless = "" if flags else f", unless a flag -D{_FLAG} names a file with it"
             what = f"{shown[0]} is {speaks}, and {shown[2]} is not set: its client refuses to start{unless}"
             yield _about_login(
-                "error" if flags else "warning", what, f"write {shown[2]}, with the login", names[0]
+                "error" if flags else "warning", what, f"write {shown[2]}, with the login", names[0], shown[2]
             )
 
 
@@ -252,8 +255,8 @@ def _others(process: RunningProcess, wide: Sequence[str]) -> tuple[str, ...]:
     return tuple(begin for end in named if (begin := f"{end}.") not in wide)
 
 
-def _about_login(severity: Severity, message: str, fix: str, key: str) -> Finding:
-    return Finding(severity, "review.login", "", message, fix, Subject(keys=(key,)))
+def _about_login(severity: Severity, message: str, fix: str, key: str, other: str = "") -> Finding:
+    return Finding(severity, "review.login", "", message, fix, Subject(keys=(key,), meant=other))
 
 
 #: Ports at which a managed cluster speaks TLS, and takes nothing else: what of a name says so.
@@ -280,5 +283,5 @@ def _plaintext(process: RunningProcess) -> Iterator[Finding]:
                 f"{key} names brokers at a port that speaks TLS, and security.protocol is not set: its "
                 "clients speak plain text, and reach none",
                 f"write {place}={said}, with the login that the cluster asks for",
-                Subject(keys=(key,)),
+                Subject(keys=(key,), meant=place),
             )

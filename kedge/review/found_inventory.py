@@ -10,7 +10,7 @@ from typing import Any, Final
 from kedge.plan.findings import Finding, Subject
 from kedge.plan.inventory.clusters import same_cluster, servers
 from kedge.plan.plan_secrets import on_command_line
-from kedge.review.as_inventory import ReviewedMachine, own_values, shown_value, variables_of
+from kedge.review.as_inventory import SERVICE_OF, ReviewedMachine, own_values, shown_value, variables_of
 from kedge.review.judging import Judgement
 from kedge.review.kinds import SIGNS
 from kedge.review.processes import FLOW, SOURCE, TARGET, RunningProcess
@@ -58,6 +58,11 @@ class FoundProcess:
     machine: ReviewedMachine
     process: RunningProcess
     judgement: Judgement | None = None
+
+    @property
+    def service(self) -> str:
+        """Return the name of the service that it is planned as."""
+        return SERVICE_OF[self.process.kind].name
 
 
 @dataclass(slots=True)
@@ -191,7 +196,7 @@ def _rest(made: FoundInventory, one: FoundProcess, variables: dict[str, Any]) ->
     text = next((v.text for k, v in one.process.values.items() if k.endswith("bootstrap.servers")), "")
     port = _port(one)
     settings = planned.pop("kafka_rest_settings")
-    if one.host in made.groups.get("kafka_rest", ()):
+    if one.host in made.groups.get(one.service, ()):
         variables["kafka_rest_instances_per_host"] += 1
         if settings != variables["kafka_rest_settings"]:
             made.remark(one.host, f"{one.name} has other values than the first proxy, whose values these are")
@@ -207,7 +212,7 @@ def _rest(made: FoundInventory, one: FoundProcess, variables: dict[str, Any]) ->
     if "kafka_rest_archive" in planned:
         made.remark(one.host, "kafka_rest_archive and its checksum: name the archive to install")
     made.remark(one.host, f"kafka_rest_workload: {_ASSUMED}")
-    _in_group(made, one.host, "kafka_rest")
+    _in_group(made, one)
 
 
 def _port(one: FoundProcess) -> int:
@@ -253,7 +258,7 @@ def _mirror(made: FoundInventory, one: FoundProcess, variables: dict[str, Any]) 
     name = name if name[:1].isalpha() else f"{FLOW}-{name}"
     _add_flow(made, one, flows, name, flow)
     made.remark(one.host, f"mirror_maker_flows in group_vars: {_ASSUMED}")
-    _in_group(made, one.host, "mirror_maker")
+    _in_group(made, one)
 
 
 def _add_flow(
@@ -275,7 +280,7 @@ def _add_flow(
 
 
 def _streams(made: FoundInventory, one: FoundProcess, variables: dict[str, Any]) -> None:
-    if one.host in made.groups.get("streams_app", ()):
+    if one.host in made.groups.get(one.service, ()):
         made.remark(one.host, f"{one.name} is left out: a host has one Streams application")
         return
     planned = _planned(made, one)
@@ -295,7 +300,7 @@ def _streams(made: FoundInventory, one: FoundProcess, variables: dict[str, Any])
     }
     made.remark(one.host, "streams_app_jars: name the jars of the application, with their checksums")
     made.remark(one.host, f"streams_app_stores and its like: {_ASSUMED}")
-    _in_group(made, one.host, "streams_app")
+    _in_group(made, one)
 
 
 def _nowhere(made: FoundInventory, one: FoundProcess) -> str:
@@ -304,10 +309,10 @@ def _nowhere(made: FoundInventory, one: FoundProcess) -> str:
     return made.cluster("unknown:9092", "unknown", one.host)
 
 
-def _in_group(made: FoundInventory, host: str, group: str) -> None:
-    members = made.groups.setdefault(group, [])
-    if host not in members:
-        members.append(host)
+def _in_group(made: FoundInventory, one: FoundProcess) -> None:
+    members = made.groups.setdefault(one.service, [])
+    if one.host not in members:
+        members.append(one.host)
 
 
 def documents(made: FoundInventory) -> Iterator[tuple[str, Any, list[str]]]:
@@ -338,9 +343,8 @@ def documents(made: FoundInventory) -> Iterator[tuple[str, Any, list[str]]]:
 
 def _ready_topics(made: FoundInventory) -> Iterator[dict[str, Any]]:
     """Yield the topic of the readiness probe for each cluster with proxies: no predecessor has made it."""
-    proxies = [made.hosts[host] for host in made.groups.get("kafka_rest", ())]
     # A topic of a stream is no topic of a cluster, and cannot be declared.
-    of_topics = [p for p in proxies if DISTRIBUTIONS[p[_KIND]].streams is None]
+    of_topics = [v for v in made.hosts.values() if _KIND in v and DISTRIBUTIONS[v[_KIND]].streams is None]
     for name in dict.fromkeys(p["kafka_rest_cluster"] for p in of_topics):
         settings = {"retention.ms": 600_000}
         yield {"name": ready_topic({}), "cluster": name, "partitions": 1, "settings": settings}

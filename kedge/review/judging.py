@@ -27,6 +27,7 @@ from kedge.plan.variables import Strict
 from kedge.plan.version_numbers import numbers
 from kedge.review.as_inventory import (
     PRODUCER,
+    SERVICE_OF,
     FileReader,
     ReviewedMachine,
     inventory_of,
@@ -204,7 +205,10 @@ def _missing(process: RunningProcess) -> Iterator[Finding]:
         needs = [] if old else [brokers]
         if old and process.version == NEWEST:
             what = f"zookeeper.connect alone is read up to 7.9, and {NEWEST} is newer: it does not start"
-            write, keys = f"write {brokers}, with two or more brokers", Subject(keys=("zookeeper.connect",))
+            write, keys = (
+                f"write {brokers}, with two or more brokers",
+                Subject(keys=("zookeeper.connect",), meant=brokers),
+            )
             yield Finding("warning", "review.missing", process.where, what, write, keys)
     elif process.kind == "classic":
         files = (named if "zookeeper.connect" not in named else {}, process.producer)
@@ -409,37 +413,36 @@ def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding)
     name = finding.subject.keys[0] if finding.subject.keys else FileReader().name(finding.subject.variable)
     named = renamed(finding, name) if finding.rule == "inventory.variable" else finding
     placed = replace(named, where=own[about].place if about is not None else process.where)
-    fix = _as_variables(process, _worded(process, placed.fix))
+    words = {key: _worded(process, key) for key in (*finding.subject.keys, finding.subject.meant) if key}
+    own_words = {key: _as_variable(process, key) or word for key, word in words.items()}
+    message, fix = _renamed(placed.message, words), _renamed(placed.fix, own_words)
     subject = replace(finding.subject, keys=tuple(_named(process, key) for key in finding.subject.keys))
-    return replace(placed, message=_worded(process, placed.message), fix=fix, subject=subject)
+    return replace(placed, message=message, fix=fix, subject=subject)
 
 
-def _as_variables(process: RunningProcess, text: str) -> str:
-    """Return a text with the variables that the process's file has for keys."""
-    if not process.variables:
-        return text
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with other names for keys, each of which stands in it by itself."""
+    keys = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w./>-])({keys})(?![\w/-]|\.\w)", lambda key: names[key[1]], text) if keys else text
 
-    def named(word: re.Match[str]) -> str:
-        return variable_of(process.variables, word[0]) if _is_key(process, word[0]) else word[0]
 
-    return re.sub(r"(?<![\w./-])[a-z]\w*(?:[.-]\w+)+(?![\w./-])", named, text)
+def _as_variable(process: RunningProcess, key: str) -> str:
+    """Return the variable of an image that sets a key; empty where its person has no such variables."""
+    return variable_of(process.variables, key) if process.variables and _is_key(process, key) else ""
 
 
 def _is_key(process: RunningProcess, key: str) -> bool:
     """Return whether a REST proxy, or a client inside it, has a key."""
-    of_client = key.startswith(("admin.", "client.", "consumer.", "producer.")) and not key.endswith(
-        ".properties"
-    )
+    of_client = key.startswith(("admin.", "client.", "consumer.", "producer."))
     return of_client or any(key in every_key(one) for one in DISTRIBUTIONS[process.kind].keys.components)
 
 
-def _worded(process: RunningProcess, text: str) -> str:
-    """Return a text with the names that the process's files have for its keys."""
+def _worded(process: RunningProcess, key: str) -> str:
+    """Return the name that the files of a process have for a key, by what it begins with."""
     words = dict(reversed(process.words))
-    if not words:
-        return text
-    begins = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-    return re.sub(rf"(?<![\w.>-])({begins})(?=[\w\s]|$)", lambda begin: words[begin[1]], text)
+    begins = (one for one in words if key == one or (key.startswith(one) and key[len(one)].isalnum()))
+    begin = max(begins, key=len, default="")
+    return f"{words.get(begin, '')}{key.removeprefix(begin)}"
 
 
 def _keys_of(finding: Finding, own: Container[str]) -> list[str]:
@@ -450,8 +453,8 @@ def _keys_of(finding: Finding, own: Container[str]) -> list[str]:
 
 
 def _instances(plan: Plan) -> list[Any]:
-    of_host = plan.services.get(HOST, {})
-    return [one for name in ("kafka_rest", "mirror_maker", "streams_app") for one in of_host.get(name, ())]
+    names = dict.fromkeys(service.name for service in SERVICE_OF.values())
+    return [one for name in names for one in plan.services.get(HOST, {}).get(name, ())]
 
 
 def _settings(plan: Plan, kind: str) -> dict[str, Setting]:

@@ -17,8 +17,10 @@ from kedge.review.judging import Judgement, ReviewedKey, has_document
 from kedge.review.kinds import SIGNS, FileFindings
 from kedge.review.processes import HOST, TITLES
 from kedge.review.reading import Value, comes_later
+from kedge.services.balancer.service import REST_BALANCER
 from kedge.services.host.kernel import TAKES, effective, wrong_values
 from kedge.services.planning import make_plan
+from kedge.services.rest.service import KAFKA_REST
 
 #: By its name, or the port of a server, a backend is one of REST proxies.
 _REST: Final = re.compile(r"rest|bridge", re.IGNORECASE)
@@ -54,13 +56,13 @@ def judge_balancer(
     some = {"consumers": 1, **(machine.workload or {})}
     clients = _behind_balancer(replace(machine, workload=some), sticky=sticky, proxies=max(2, servers))
     planned, documented = make_plan(inventory), make_plan(inventory, "documented")
-    here, there = ({s.key: s for s in _of(plan, "rest_balancer")} for plan in (planned, documented))
+    here, there = ({s.key: s for s in _of(plan, REST_BALANCER.name)} for plan in (planned, documented))
     rows = [
         _row(s, _said(sections, backends, key), there.get(key))
         for key, s in here.items()
         if _comparable(key) and not s.hidden
     ]
-    without = replace(clients, groups={"kafka_rest": (HOST,), "all": (HOST,)})
+    without = replace(clients, groups={KAFKA_REST.name: (HOST,), "all": (HOST,)})
     findings = [f for f in make_plan(without).findings if f.rule == "rest.stickiness"] if servers > 1 else []
     place = next((p for backend in backends for _, p in backend.lines), part.where)
     named = {s.name for one in (part, *beside) for s in sections_of(one.values[""].text, "")
@@ -92,7 +94,7 @@ def _behind_balancer(machine: ReviewedMachine, *, sticky: bool, proxies: int = 2
         "kafka_rest_workload": dict(machine.workload or {}),
         "kafka_rest_balancer": {"url": "http://today:80", "sticky": sticky},
     }
-    groups = {"kafka_rest": (HOST,), "rest_balancer": (HOST,), "all": (HOST,)}
+    groups = {KAFKA_REST.name: (HOST,), REST_BALANCER.name: (HOST,), "all": (HOST,)}
     return Inventory({HOST: variables}, groups, reader=FileReader())
 
 
@@ -180,7 +182,7 @@ def judge_kernel(part: FileFindings, machine: ReviewedMachine) -> Judgement:
     values = {key.removeprefix("-").replace("/", "."): value for key, value in part.values.items()}
     variables = dict(_behind_balancer(machine, sticky=True).hosts[HOST])
     written = {key: value.text for key, value in values.items()} if len(values) <= _WRITTEN else {}
-    groups = {"kafka_rest": (HOST,), "all": (HOST,)}
+    groups = {KAFKA_REST.name: (HOST,), "all": (HOST,)}
     plan = make_plan(Inventory({HOST: variables}, groups))
     own = make_plan(Inventory({HOST: variables | {"host_tuning_settings": written}}, groups))
     rows = [_kernel_row(s, values) for s in _of(plan, "host_tuning") if "." in s.key and s.key != _RESERVED]

@@ -13,11 +13,12 @@ from kedge.plan.inventory.archives import check_archives
 from kedge.plan.inventory.checks import check_example_names, check_inventory, check_numbers
 from kedge.plan.inventory.deprecated import with_successors
 from kedge.plan.inventory.logins import check_mechanisms, check_stores
-from kedge.plan.inventory.recommendations import with_recommendations
+from kedge.plan.inventory.recommendations import NAME, with_recommendations, without
 from kedge.plan.plan import Part, Plan, merge
 from kedge.plan.plan_secrets import hide
 from kedge.plan.service import Given, Service
 from kedge.plan.settings import Advice, Setting
+from kedge.plan.text import difference
 from kedge.services.broker_links import check_broker_links
 from kedge.services.clients.planner import plan_clients
 from kedge.services.host.java import plan_java
@@ -161,3 +162,18 @@ def _of_services(
             part = service.plan(given)
             given = replace(given, parts={**given.parts, service.name: part})
             yield part
+
+
+def what_changes(inventory: Inventory, plan: Plan, advice: Advice | None = None) -> str:
+    """Return, for an inventory with recommendations, what they change; empty without any.
+
+    ``plan`` is that of the inventory; with errors there is none to compare.
+    """
+    if inventory.common(NAME) is None or plan.has_errors:
+        return ""
+    lines = ["", "What the recommendations change", ""]
+    for change in with_recommendations(inventory, SERVICES).changes:
+        was = "not set" if change.before is None else change.before
+        lines.append(f"{change.variable}: {was} -> {change.after}")
+    before = make_plan(without(inventory), advice)
+    return "\n".join([*lines, "", difference(plan, before, "recommended", "without"), ""])

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.loads import loads
 from kedge.plan.inventory.security import Rights, Security
-from kedge.services.streams.application_json import applications_json
+from kedge.services.streams.load import applications_json
 
 _USE: Final = ("DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
 _MANAGE: Final = (*_USE, "ALTER", "ALTER_CONFIGS", "CREATE")

@@ -17,7 +17,7 @@ from kedge.plan.service import PlannedInstances as Services
 from kedge.plan.settings import Basis, Setting
 from kedge.plan.variable_messages import wrong_variable
 from kedge.plan.variables import Count, DefaultRule, Positive, Strict, read_model
-from kedge.services.host.facts import host_facts
+from kedge.services.host.variables import host_facts
 
 VARIABLE: Final = "rollout"
 RACK: Final = "rack"

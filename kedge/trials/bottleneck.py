@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from kedge.evidence.tables import arrow_schema
+from kedge.services.registry import SERVICES
 
 #: From this share on a processor is called used up: a queue before a server that is busy for nine tenths of
 #: the time is nine long (M/M/1), and samples are means over seconds.
@@ -35,6 +36,8 @@ _COUNTERS: Final = (
     "received_bytes",
     "sent_bytes",
 )
+#: What other services need is no limit of theirs.
+_BROKERS: Final = frozenset(service.name for service in SERVICES if service.last)
 #: What sends, as run.json names it; each producer is a process that can use one core.
 GENERATORS: Final = ("kafka-producer", "rest-producer")
 #: What reads.
@@ -172,7 +175,7 @@ def limit_of(used: Used) -> Bottleneck | None:
         if cores and busy >= BUSY * cores:
             most = max(of_host, key=lambda service: of_host[service])
             because = f"{host} used {busy:.1f} of {cores:g} cores, most by {most}"
-            if most == "kafka_broker":
+            if most in _BROKERS:
                 return Bottleneck("cpu of a broker", because, "brokers")
             return Bottleneck(f"cpu of {most}", because)
     return _used_up(used) or _of_the_load(used)
@@ -205,7 +208,7 @@ def _used_up(used: Used) -> Bottleneck | None:
                     return Bottleneck("generator", f"of {host} {because}", "generators")
                 if used.shared and what == "cpu":
                     return Bottleneck("cpu of the one machine", because)
-                if set(used.cores.get(host, ())) == {"kafka_broker"}:
+                if (of := set(used.cores.get(host, ()))) and of <= _BROKERS:
                     return Bottleneck(f"{what} of broker {host}", because, "brokers")
                 return Bottleneck(f"{what} of {host}", because)
     return None

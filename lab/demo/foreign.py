@@ -89,8 +89,7 @@ def _prepared(inventory: Path) -> dict[str, Any]:
     for folder in ("evidence", "report"):
         (SEEN / folder).mkdir(parents=True)
     write_json(SEEN / "plan.json", place.plan)
-    balancers = variables.group("rest_balancer")
-    write_json(SEEN / "load.json", load_spec(verify, place.plan, "foreign", balancers))
+    write_json(SEEN / "load.json", load_spec(verify, place.plan, "foreign"))
     (SEEN / "slo.yml").write_text("{}\n", encoding="utf-8")
     return verify
 

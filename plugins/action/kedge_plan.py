@@ -44,11 +44,10 @@ from kedge.services.balancer.probe import draining_balancers
 from kedge.services.broker.security import scram_users
 from kedge.services.mirror.adopting import adopting_json
 from kedge.services.mirror.topics_and_groups import flows_json
-from kedge.services.planning import make_plan
-from kedge.services.recommended_changes import what_changes
+from kedge.services.planning import make_plan, what_changes
 from kedge.services.registry import SERVICES
 from kedge.services.rights import rights_of
-from kedge.services.streams.application_json import applications_json
+from kedge.services.streams.load import applications_json
 from kedge.services.topics.planner import targets
 
 #: What says how a host is reached beside what Ansible's own plugin of SSH resolves: a command line's options.
@@ -126,7 +125,7 @@ class ActionModule(ActionBase):
         document |= _beside(inventory, found or {}, {name: public for name, (public, _) in own.items()})
         document["draining"] = draining_balancers(document)  # else each host would look for them in all
         document["deployed"] = _deployed(plan, inventory)
-        document["versions"] = versions(inventory, plan.services)
+        document["versions"] = versions(inventory, plan.services, SERVICES)
         document["users"] = {
             name: how | {"rights": rights_of(inventory, name, known[name].security)}
             for name, (how, _) in users.items()

@@ -34,7 +34,7 @@ from kedge.evidence.border.untrusted import shown
 from kedge.plan.document import planned_instances, planned_rollout, planned_value
 from kedge.plan.inventory.archives import bytes_unpacked
 from kedge.plan.running import Notice
-from kedge.services.balancer.changing import while_proxies_change
+from kedge.services.balancer.health_checks import while_proxies_change
 from kedge.services.balancer.probe import balancer_probe
 from kedge.services.broker.probe import brokers_of, kafka_probe
 from kedge.services.mirror.probe import mirror_gate, mirror_probe

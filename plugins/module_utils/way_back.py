@@ -14,7 +14,7 @@ from ansible.module_utils.service_control import act
 NONE = "there is no previous release to put back"
 
 
-def go_back(instance: Any, release: str, *, gently: bool = False) -> str:
+def go_back(instance: Any, release: str, *, gently: bool) -> str:
     """Put the last release that became ready back and have it run; return what came of it.
 
     ``instance`` is the module's InstanceUnit. One that takes over from a predecessor gives back to that.

@@ -6,7 +6,7 @@ DOCUMENTATION = r"""
 module: kedge_show_drift
 short_description: Show what a deploy would change, hosts that differ alike together
 description:
-  - Prints what C(kedge_drift) and C(kedge_note_drift) found on all hosts, and how the topics differ from
+  - Prints what C(kedge_drift) and roles found on all hosts, and how the topics differ from
     the plan.
   - Runs on the control machine, once.
 options:

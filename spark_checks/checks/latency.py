@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from kedge.evidence.levels import Levels, given
 from spark_checks.checks import broker_clocks
 from spark_checks.delivery.topic_to_group import differing_blocks
-from spark_checks.engine.anomalies import examples
+from spark_checks.engine.anomalies import listed
 from spark_checks.engine.blocks import in_blocks
 from spark_checks.engine.facts import (
     ack_by_second,
@@ -25,7 +25,7 @@ from spark_checks.engine.facts import (
 )
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Figure, Result, judge, judged
+from spark_checks.results import Figure, Result, judge, judged
 
 _JUDGED: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
 CURVE: Final = (0, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.9, 99.95, 99.99, 100)
@@ -97,7 +97,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         because,
         slo=slo,
         measured=measured,
-        anomalies={"clock_shifted": Anomaly(len(shifted), tuple(shifted[: examples()]))} if shifted else {},
+        anomalies=listed("clock_shifted", shifted),
         figures=tuple(shown),
         series={
             "curve": {

@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
-import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels, MemoryLevels, given
 from kedge.evidence.run import Run
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.time_bins import MOST_POINTS
+from spark_checks.rebalance.gaps import unsampled
 from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
 
 Who = tuple[str, str]
+Span = tuple[int, int]
 
 _MIB: Final = 1 << 20
 _HEAP: Final = re.compile(r"-Xmx(\d+)([kKmMgG]?)")
@@ -68,12 +68,12 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     out. Memory before and after the run, and between two samples, is not seen.
     """
     slo = given(levels.memory)
-    table, settings = evidence.rows("rocksdb"), evidence.rows("settings")
-    if table is None:
+    rocksdb, settings = evidence.samples("rocksdb").get("rocksdb"), evidence.rows("settings")
+    if rocksdb is None:
         because = "there is no rocksdb table: verify.collect writes it"
         return Result("memory", "unknown", because, slo=slo)
-    rocksdb = table.to_pandas()
     peaks = _peaks(rocksdb)
+    silent = _silent(rocksdb, evidence.run)
     bounds = _bounds(settings, {who["service"] for who in peaks.values()}) if settings is not None else {}
     series = _series(rocksdb, evidence.run.started_us)
     restarts = read_restarts(evidence.rows("actions"), evidence.run)
@@ -92,9 +92,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             doubts.append(f"{name} has no memory in the plan to hold it against")
             continue
         measured[name] = _figures(peaks[who], bounds[who])
-        silent = unseen_s([second for second, _ in series[name]["RSS"]], _spans(evidence.run, restarts, who))
-        if silent > UNSEEN_S:
-            doubts.append(f"{name} reported nothing of its memory for {silent:.0f} s")
+        if unseen := unseen_s(silent.get(who, ()), _spans(evidence.run, restarts, who)):
+            doubts.append(f"{name} reported nothing of its memory for {unseen:.0f} s")
         for kind, example in _over(peaks[who], bounds[who], levels.memory).items():
             found.setdefault(kind, []).append({"host": who[0], "instance": who[1], **example})
             blamed.add(example["to_blame"])
@@ -122,36 +121,43 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     )
 
 
-def unseen_s(seconds: Sequence[float], spans: Iterable[tuple[float, float]]) -> float:
-    """Return the longest time without a sample within the spans in which there should be some.
+def unseen_s(silent: Sequence[Span], spans: Iterable[Span]) -> float:
+    """Return the longest time without a sample where there should be some, 0 when it is short enough.
 
     Args:
-        seconds: when there was a sample, in order.
-        spans: (from, until), in the same seconds.
+        silent: stretches without a sample, microseconds.
+        spans: those in which the instance ran.
     """
-    longest = 0.0
-    for begin, end in spans:
-        marks = [begin, *(at for at in seconds if begin < at < end), end]
-        longest = max([longest, *(after - before for before, after in pairwise(marks))])
-    return longest
+    both = [min(until, end) - max(since, begin) for since, until in silent for begin, end in spans]
+    longest = max(both, default=0) / 1e6
+    return longest if longest > UNSEEN_S else 0.0
 
 
-def _spans(run: Run, restarts: Iterable[Restart], who: Who) -> list[tuple[float, float]]:
-    """Return the parts of the run in which an instance ran: between its restarts, seconds since the begin."""
-    spans, begin = [], 0.0
+def _silent(rocksdb: DataFrame, run: Run) -> dict[Who, list[Span]]:
+    """Return the stretches of the run in which an instance told nothing for more than 10 s."""
+    begin, end = run.started_us, run.measured_until_us
+    found: dict[Who, list[Span]] = {}
+    for row in unsampled(rocksdb, ["host", "instance"], begin, end, UNSEEN_S * 1e6).collect():
+        found.setdefault((row["host"], row["instance"]), []).append((row["from_us"], row["to_us"]))
+    return found
+
+
+def _spans(run: Run, restarts: Iterable[Restart], who: Who) -> list[Span]:
+    """Return the parts of the run in which an instance ran: between its restarts."""
+    spans, begin = [], run.started_us
     for one in restarts:
         if (one.host, one.instance) == who and one.begin_us < run.measured_until_us:
-            spans.append((begin, (one.begin_us - run.started_us) / 1e6))
-            begin = ((one.end_us or run.measured_until_us) - run.started_us) / 1e6
-    return [*spans, (begin, (run.measured_until_us - run.started_us) / 1e6)]
+            spans.append((begin, one.begin_us))
+            begin = one.end_us or run.measured_until_us
+    return [*spans, (begin, run.measured_until_us)]
 
 
-def _bounds(settings: pa.Table, services: Collection[str]) -> dict[Who, Bounds]:
+def _bounds(settings: Iterable[Mapping[str, str]], services: Collection[str]) -> dict[Who, Bounds]:
     """Return what the plan gives each instance of these services that has a limit; a few rows an instance."""
     values: dict[Who, dict[str, str]] = {}
-    wanted = pc.field("key").isin(_KEYS) & pc.field("service").isin(pa.array([*services], pa.string()))
-    for row in settings.filter(wanted).to_pylist():
-        values.setdefault((row["host"], row["instance"]), {})[row["key"]] = row["planned"]
+    for row in settings:
+        if row["key"] in _KEYS and row["service"] in services:
+            values.setdefault((row["host"], row["instance"]), {})[row["key"]] = row["planned"]
     found = {}
     for who, planned in values.items():
         limit = _bytes(_SIZE.fullmatch(planned.get("MemoryMax", "")))
@@ -168,25 +174,26 @@ def _bytes(match: re.Match[str] | None) -> int:
     return int(match[1]) * _UNITS[match[2].lower()] if match else 0
 
 
-def _peaks(rocksdb: pd.DataFrame) -> dict[Who, Mapping[str, Any]]:
+def _peaks(rocksdb: DataFrame) -> dict[Who, Mapping[str, Any]]:
     """Return by instance the most of each share, and the samples in which those judged were largest."""
-    rows = rocksdb.assign(
-        heap=rocksdb["heap_bytes"].fillna(0), rocksdb=rocksdb["block_cache_bytes"].fillna(0)
-    )
+    heap, cache = (F.coalesce(name, F.lit(0)) for name in ("heap_bytes", "block_cache_bytes"))
     # A heap that was committed and never touched is no part of the RSS.
-    rows["beside"] = (rows["rss_bytes"] - rows["heap"] - rows["rocksdb"]).clip(lower=0)
-    found: dict[Who, Mapping[str, Any]] = {}
-    shown = ["at_us", "rss_bytes", *_SHARES]
-    for who, mine in rows.groupby(["host", "instance"]):
-        counted = mine[shown].astype(np.int64)
-        most: dict[str, Any] = {f"most_{name}": int(counted[name].max()) for name in ("rss_bytes", *_SHARES)}
-        for name in ("memtable_bytes", "table_readers_bytes", "pinned_bytes"):
-            most[f"most_{name}"] = int(mine[name].fillna(0).max())
+    beside = F.greatest(F.col("rss_bytes") - heap - cache, F.lit(0))
+    rows = rocksdb.withColumns({"heap": heap, "rocksdb": cache, "beside": beside})
+    shown = ("at_us", "rss_bytes", *_SHARES)
+    told = ("memtable_bytes", "table_readers_bytes", "pinned_bytes")
+    found = rows.groupBy("host", "instance").agg(
+        F.count(F.lit(1)).alias("samples"),
+        F.min("service").alias("service"),
+        *(F.max(name).alias(f"most_{name}") for name in ("rss_bytes", *_SHARES)),
+        *(F.coalesce(F.max(name), F.lit(0)).alias(f"most_{name}") for name in told),
         # Of equals the last is taken.
-        for name, by in (("at_rss", "rss_bytes"), ("at_rocksdb", "rocksdb"), ("at_beside", "beside")):
-            most[name] = counted.sort_values([by, "at_us"]).iloc[-1].to_dict()
-        found[who] = {"samples": len(mine), "service": mine["service"].iloc[0], **most}
-    return found
+        *(
+            F.max_by(F.struct(*shown), F.struct(by, "at_us")).alias(name)
+            for name, by in (("at_rss", "rss_bytes"), ("at_rocksdb", "rocksdb"), ("at_beside", "beside"))
+        ),
+    )
+    return {(row["host"], row["instance"]): row.asDict() for row in found.collect()}
 
 
 def _figures(peak: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
@@ -270,19 +277,23 @@ def _advice(share: str) -> Recommendation:
     )
 
 
-def _series(rocksdb: pd.DataFrame, started_us: int) -> dict[str, dict[str, list[list[float]]]]:
-    """Return (second, MiB) by instance and share for the plot; one row a sample."""
+def _series(rocksdb: DataFrame, started_us: int) -> dict[str, dict[str, list[list[float]]]]:
+    """Return (second, MiB) by instance and share for the plot: of many samples together the most."""
     names = ("rss_bytes", "heap_bytes", "block_cache_bytes", "memtable_bytes", "table_readers_bytes")
+    who = Window.partitionBy("host", "instance")
+    number = F.row_number().over(who.orderBy("at_us")) - 1
+    together = F.ceil(F.count(F.lit(1)).over(who) / MOST_POINTS)
+    points = rocksdb.withColumn("point", F.floor(number / together)).groupBy("host", "instance", "point").agg(
+        F.min("at_us").alias("at_us"), *(F.max(name).alias(name) for name in names)
+    )  # fmt: skip
     found: dict[str, dict[str, list[list[float]]]] = {}
-    for (host, instance), mine in rocksdb.sort_values("at_us", kind="stable").groupby(["host", "instance"]):
-        lines = found.setdefault(f"{instance} on {host}", {})
+    for row in points.orderBy("host", "instance", "point").collect():
+        lines = found.setdefault(f"{row['instance']} on {row['host']}", {})
         for name in names:
-            told = mine[mine[name].notna()]
-            if len(told):
+            if row[name] is not None:
                 label = name.removesuffix("_bytes").replace("_", " ").replace("rss", "RSS")
-                seconds = ((told["at_us"] - started_us) / 1e6).round(3)
-                mib = (told[name] / _MIB).round(1)
-                lines[label] = [[at, size] for at, size in zip(seconds.tolist(), mib.tolist(), strict=True)]
+                second = round((row["at_us"] - started_us) / 1e6, 3)
+                lines.setdefault(label, []).append([second, round(row[name] / _MIB, 1)])
     return found
 
 

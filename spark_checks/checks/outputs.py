@@ -7,6 +7,7 @@ from typing import Any
 
 from kedge.evidence.levels import Levels, given
 from kedge.evidence.run import Application
+from spark_checks.engine.anomalies import add, first
 from spark_checks.engine.application_outputs import KINDS, Outputs, outputs_of
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Result, judge, judged
@@ -66,17 +67,13 @@ def check(evidence: Evidence, levels: Levels) -> Result:
                 f"{app.name}: the 99th percentile of the latency is {latency['latency_p99_ms']:,.0f} ms, "
                 f"the level is {allowed['p99_ms']:g} ms"
             )
+        anomalies = add(anomalies, found)
         for kind, anomaly in found.items():
-            before = anomalies.get(kind, Anomaly(0))
-            anomalies[kind] = Anomaly(before.count + anomaly.count, before.examples + anomaly.examples)
             level = allowed[kind]
             # A topic that was not seen whole explains each kind.
             if not unseen and level is not None and anomaly.count > level:
-                first = anomaly.examples[0]
-                problems.append(
-                    f"{app.name}: {anomaly.count:,} outputs {kind} (first: producer {first['producer']}, "
-                    f"seq {first['seq']})"
-                )
+                where = first(anomaly, "producer", "seq")
+                problems.append(f"{app.name}: {anomaly.count:,} outputs {kind}{where}")
     due = sum(one["due_records"] for one in measured.values())
     missing = sum(one["missing"] for one in measured.values())
     short = f"{missing:,} missing of {due:,} outputs due"

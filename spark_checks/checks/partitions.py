@@ -10,10 +10,10 @@ from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels, given
 from kedge.evidence.run import Run, TopicRange
-from spark_checks.engine.anomalies import examples
+from spark_checks.engine.anomalies import listed
 from spark_checks.engine.facts import deliveries_by, ledger_by
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged, more_partitions
+from spark_checks.results import Figure, Recommendation, Result, judge, judged, more_partitions
 
 #: The rate that a partition is said to carry: met or passed in one of twenty seconds.
 _PERCENTILE: Final = 95
@@ -113,7 +113,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         because,
         slo=slo,
         measured=measured,
-        anomalies={"starved": Anomaly(len(starved), tuple(starved[: examples()]))} if starved else {},
+        anomalies=listed("starved", starved),
         recommendations=tuple(advice),
         figures=(*needs, *skews),
     )

@@ -24,11 +24,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
     Secrets are compared by their presence alone. Without a settings table nothing is known.
     """
-    settings, slo = evidence.rows("settings"), given(levels.settings)
-    if settings is None:
+    rows, slo = evidence.rows("settings"), given(levels.settings)
+    if rows is None:
         return Result("settings", "unknown", "there is no settings table: verify.collect writes it", slo=slo)
-    # One row a planned setting: some hundreds to a few hundred thousand, never the run's records.
-    rows = settings.to_pylist()
     read = {_file(row) for row in rows if row["running"] is not None}
     found = [
         {"kind": "different" if _file(row) in read else "unread"}

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
 from kedge.evidence.levels import Levels, given
-from spark_checks.engine.anomalies import examples
+from spark_checks.engine.anomalies import listed
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import read_restarts
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge
+from spark_checks.results import Figure, Recommendation, Result, judge
 
 NAME: Final = "spread"
 #: Beyond this an instance is named where no level says otherwise.
@@ -17,7 +20,6 @@ _NAMED_PERCENT: Final = 20.0
 #: Samples of a consumer, the last ones of a window: in one of them a partition may have had no record.
 _SAMPLES: Final = 3
 
-Sample = dict[str, Any]
 InstanceKey = tuple[str, str]
 
 
@@ -40,16 +42,15 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     counted.
     """
     run, slo = evidence.run, given(levels.spread)
-    rows, restarts = evidence.rows("homes"), read_restarts(evidence.rows("actions"), run)
-    if rows is None:
+    homes, restarts = evidence.samples("homes").get("homes"), read_restarts(evidence.rows("actions"), run)
+    if homes is None:
         return Result(NAME, "unknown", "the owning instances of consumers were not noted", slo=slo)
     if not restarts or restarts[-1].end_us is None:
         doubt = "an instance never came back" if restarts else "no instance was restarted"
         return Result(NAME, "unknown", doubt, slo=slo)
-    samples = sorted(rows.to_pylist(), key=lambda row: row["at_us"])
     last_end = max(restart.end_us or 0 for restart in restarts)
-    before = carried(samples, run.measured_from_us, restarts[0].begin_us)
-    after = carried(samples, last_end, run.measured_until_us)
+    before = carried(homes, run.measured_from_us, restarts[0].begin_us)
+    after = carried(homes, last_end, run.measured_until_us)
     if not before.consumers or not after.consumers:
         when = "after the last restart" if before.consumers else "before the first restart"
         return Result(NAME, "unknown", f"no consumer read {when}", slo=slo)
@@ -75,7 +76,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         because,
         slo=slo,
         measured={f"{what}_percent": value for what, value in worst.items()} | {"by_instance": found},
-        anomalies={"piled_up": Anomaly(len(beyond), tuple(beyond[: examples()]))} if beyond else {},
+        anomalies=listed("piled_up", beyond),
         recommendations=(_advice(beyond),) if beyond else (),
         figures=(
             Figure("largest change of an instance's load", max(worst.values()), level, "percent",
@@ -84,20 +85,21 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     )  # fmt: skip
 
 
-def carried(samples: list[Sample], from_us: int, until_us: int) -> Carried:
-    """Return what instances carry at the end of a window, by samples in the order of their time."""
-    latest: dict[tuple[str, str], list[Sample]] = {}
-    for row in samples:
-        if from_us <= row["at_us"] < until_us:
-            latest.setdefault((row["group"], row["consumer"]), []).append(row)
+def carried(homes: DataFrame, from_us: int, until_us: int) -> Carried:
+    """Return what instances carry at the end of a window, by the last samples of each consumer in it."""
+    last = Window.partitionBy("group", "consumer").orderBy(F.desc("at_us"))
+    within = homes.where(F.col("at_us").between(from_us, until_us - 1))
+    rows = within.withColumn("back", F.row_number().over(last)).where(F.col("back") <= _SAMPLES).collect()
+    home = {(row["group"], row["consumer"]): row["instance"] for row in rows if row["back"] == 1}
+    read: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        who = (row["group"], row["consumer"])
+        if row["instance"] == home[who]:
+            read[who] = max(read[who], row["partitions"])
     found = Carried(Counter(), Counter())
-    for rows in latest.values():
-        home = rows[-1]["instance"]
-        place = (rows[-1]["group"], home)
-        found.consumers[place] += 1
-        found.partitions[place] += max(
-            row["partitions"] for row in rows[-_SAMPLES:] if row["instance"] == home
-        )
+    for (group, consumer), instance in home.items():
+        found.consumers[group, instance] += 1
+        found.partitions[group, instance] += read[group, consumer]
     return found
 
 

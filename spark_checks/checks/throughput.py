@@ -8,13 +8,13 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels, given
-from spark_checks.engine.anomalies import examples
+from spark_checks.engine.anomalies import listed
 from spark_checks.engine.facts import ledger_by
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import BIN_US
 from spark_checks.rebalance.restarts import Restart, read_restarts
-from spark_checks.results import Anomaly, Figure, Result, judge, judged
+from spark_checks.results import Figure, Result, judge, judged
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -78,7 +78,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         because,
         slo=given(levels.throughput),
         measured={"window_s": seconds, **measured},
-        anomalies={"empty_second": Anomaly(len(empty), tuple(empty[: examples()]))} if empty else {},
+        anomalies=listed("empty_second", empty),
         figures=tuple(shown),
         series={"by_via": {via: sorted(counts.items()) for via, counts in by_via.items()}},
     )

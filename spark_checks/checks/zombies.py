@@ -13,12 +13,12 @@ from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.stretches import PLACE
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge
 
 NAME: Final = "zombies"
 #: Shorter silences are a slow first read: 5.2 s were measured through a REST proxy with default settings.
 LEAST_S: Final = 6.0
-_PLACE: Final = ["group", "topic", "partition"]
 _MEMBER: Final = ["group", "consumer"]
 
 
@@ -33,13 +33,13 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     known where the group was watched; without it nothing is known.
     """
     run, slo = evidence.run, given(levels.zombies)
-    table, delivered = evidence.rows("assignments"), delivered_grains(evidence)
-    watched = set() if table is None else {*table.column("group").unique().to_pylist()} & run.groups.keys()
-    missing = sorted(run.groups.keys() - watched)
+    table, delivered = evidence.samples("assignments").get("assignments"), delivered_grains(evidence)
+    watched = [] if table is None else [row["group"] for row in table.select("group").distinct().collect()]
+    missing = sorted(run.groups.keys() - {*watched})
     if table is None or delivered is None or missing:
         doubt = f"nothing is known of who owned what in {', '.join(missing) or 'any group'}"
         return Result(NAME, "unknown", doubt, slo=slo)
-    spans = owned(evidence.need("assignments"), run)
+    spans = owned(table, run)
     found = silent(spans, delivered, acked_grains(evidence), blind_us(run))
     found = found.where(F.col("held_us") >= LEAST_S * 1e6).persist()
     (counted,) = found.agg(F.count(F.lit(1)).alias("members"), F.collect_set("group").alias("of")).collect()
@@ -73,15 +73,15 @@ def _result(rows: Sequence[Row], count: int, groups: Sequence[str], run: Run, le
 
 
 def owned(assignments: DataFrame, run: Run) -> DataFrame:
-    """Return who owned which partition from when until when: :data:`_PLACE`, consumer, from_us, until_us."""
+    """Return who owned which partition from when until when: :data:`PLACE`, consumer, from_us, until_us."""
     rows = assignments.where(F.col("group").isin([*run.groups])).withColumn(
         "assigned", F.col("event") == "assigned"
     )
-    until = F.lead("at_us").over(Window.partitionBy(*_PLACE).orderBy("at_us", "assigned"))
+    until = F.lead("at_us").over(Window.partitionBy(*PLACE).orderBy("at_us", "assigned"))
     # The window comes before the filter: what ends an ownership is any event.
     spans = rows.withColumn("until", F.coalesce(until, F.lit(run.measured_until_us))).where("assigned")
     return spans.select(
-        *_PLACE,
+        *PLACE,
         "consumer",
         F.greatest("at_us", F.lit(run.measured_from_us)).alias("from_us"),
         F.least("until", F.lit(run.measured_until_us)).alias("until_us"),
@@ -104,7 +104,7 @@ def silent(owned: DataFrame, delivered: DataFrame, acked: DataFrame, blind_us: i
         in that time on the member's partitions).
     """
     own = F.col("last_us").between(F.col("from_us"), F.col("until_us") - blind_us)
-    read = delivered.join(owned, _PLACE).where(own).groupBy(*_MEMBER).agg(F.max("last_us").alias("read_us"))
+    read = delivered.join(owned, [*PLACE]).where(own).groupBy(*_MEMBER).agg(F.max("last_us").alias("read_us"))
     held = owned.groupBy(*_MEMBER).agg(
         F.min("from_us").alias("began_us"), F.max("until_us").alias("ended_us")
     )

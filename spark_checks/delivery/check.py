@@ -13,7 +13,7 @@ from kedge.evidence.levels import DeliveryLevels, Levels, given
 from spark_checks.delivery.order import reordered
 from spark_checks.delivery.producer_to_topic import TopicHop, topic_hop
 from spark_checks.delivery.topic_to_group import GroupHop, group_hop
-from spark_checks.engine.anomalies import add
+from spark_checks.engine.anomalies import add, first
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
 
@@ -34,6 +34,8 @@ KINDS: Final = (
     "rewound",
 )
 _TO_GROUP: Final = KINDS[KINDS.index("undelivered") :]
+#: By what the first one of a kind is named.
+_NAMED: Final = ("group", "consumer", "producer", "seq", "topic", "partition", "offset")
 #: What is found where something is absent is known only where its table is whole; all others are found in
 #: what is there.
 _ABSENT: Final = {
@@ -123,7 +125,7 @@ def _result(
         if _ABSENT.get(kind) not in evidence.lacking and not (to_group is None and kind in _TO_GROUP)
     }
     problems = [
-        f"{count:,} {kind}{_first(anomalies[kind])}"
+        f"{count:,} {kind}{first(anomalies[kind], *_NAMED)}"
         for kind, count in counts.items()
         if allowed[kind] is not None and count > allowed[kind]
     ]
@@ -136,7 +138,7 @@ def _result(
     fine += f", and {to_group.totals['expected']:,} delivered" if to_group is not None else ""
     doubts = _doubts(evidence, to_topic, to_group)
     if counts["unledgered"] and "ledger" not in evidence.lacking:
-        where = _first(anomalies["unledgered"])
+        where = first(anomalies["unledgered"], *_NAMED)
         doubts.insert(0, f"the ledger lacks {counts['unledgered']:,} rows that were written{where}")
     doubts[:0] = evidence.lacks("ledger", "records", "deliveries")
     figures = _figures(counts, allowed, to_topic, to_group, evidence.lacking)
@@ -205,15 +207,6 @@ def _doubts(evidence: Evidence, to_topic: TopicHop, to_group: GroupHop | None) -
     if to_group is None:
         doubts.append("no groups in run.json, so nothing is known of delivery to consumers")
     return doubts
-
-
-def _first(anomaly: Anomaly) -> str:
-    """Say where the first one is, so that a line in a terminal is enough to go and look."""
-    if not anomaly.examples:
-        return ""
-    example = anomaly.examples[0]
-    named = ("group", "consumer", "producer", "seq", "topic", "partition", "offset")
-    return " (first: " + ", ".join(f"{key} {example[key]}" for key in named if key in example) + ")"
 
 
 def _recommend(counts: dict[str, int]) -> tuple[Recommendation, ...]:

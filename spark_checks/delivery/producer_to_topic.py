@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
 from spark_checks.delivery.completeness import claimed, refuse_twice, unledgered
-from spark_checks.engine.anomalies import tally
+from spark_checks.engine.anomalies import kinds, tally
 from spark_checks.engine.blocks import Blocks, compared, in_blocks, kept, together
 from spark_checks.engine.facts import (
     expired,
@@ -149,7 +149,6 @@ def classify(ledger: DataFrame, records: DataFrame, run: Run) -> DataFrame:
     there, twice = F.size("places") > 0, F.size("places") > 1
     compacted = F.col("sent.place.topic").isin([one.topic for one in run.source_topics() if one.compacted])
     missing = F.col("acked") & ~there & ~expired(run, "sent.place.")
-    # All kinds that hold of an identity are findings, each by itself; null counts as false.
     flags = {
         "duplicated": twice,
         "ledger_twice": there & (F.col("ledger_rows") > 1),
@@ -163,12 +162,13 @@ def classify(ledger: DataFrame, records: DataFrame, run: Run) -> DataFrame:
         "lost": missing & ~compacted,
         "compacted": missing & compacted,
     }
-    kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
     acked_at = F.when(F.col("sent.place.offset").isNotNull(), F.col("sent.place"))
     shown = {"acked_us": F.when(F.col("acked"), F.col("sent.acked_us")), "via": F.col("sent.via")}
     shown |= {"found_at": F.when(there, F.slice("places", 1, _PLACES_SHOWN))}
     shown |= {"instance": F.col("sent.instance")}
-    rows = rows.withColumns({"shown_at": F.coalesce(acked_at, F.col("places")[0]), "kinds": kinds, **shown})
+    rows = rows.withColumns(
+        {"shown_at": F.coalesce(acked_at, F.col("places")[0]), "kinds": kinds(flags), **shown}
+    )
     about = ("acked_us", "found_at", "via", "instance")
     findings = rows.select(F.explode("kinds").alias("kind"), *_IDENTITY, "shown_at.*", *about)
     # Of several places the acknowledged one is the original, else the first; all others are copies.

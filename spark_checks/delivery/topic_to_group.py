@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from kedge.evidence.errors import EvidenceError
 from kedge.evidence.run import Run
-from spark_checks.engine.anomalies import tally
+from spark_checks.engine.anomalies import kinds, tally
 from spark_checks.engine.blocks import Blocks, compared, in_blocks, kept
 from spark_checks.engine.facts import deliveries_by, of_run, records_by, to_groups
 from spark_checks.engine.files import shown
@@ -161,12 +161,11 @@ def classify(expected: DataFrame, got: DataFrame) -> DataFrame:
         "mismatched": mismatched,
         "phantom": F.col("held").isNull(),
     }
-    kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
     # Of three deliveries of a record two are redeliveries.
     counted = F.when(F.col("kind") == "redelivered", F.col("times") - 1).otherwise(F.lit(1))
     return (
         rows.withColumns({
-            "kind": F.explode(kinds),
+            "kind": F.explode(kinds(flags)),
             "identity": F.coalesce("held", F.array_min("received")),
             "delivered": F.when(mismatched, F.array_max("received")),
         })

@@ -28,7 +28,7 @@ around restarts are found, stay with Spark too: a row a partition and 10 ms, eig
 shuffled only where digests differ, of an application's topics, and of a mirror whose partitions are not its
 source's one for one.
 
-Where the line is. Ledger, records and deliveries grow with the load, and Spark's tasks aggregate them. What
-is sampled (states of groups, ends of topics, processes, settings) grows with time alone: Spark reads it, and
-the driver judges it (``readers.LARGE``).
+Where the line is. Whatever grows with the records or with the time of a run, Spark's tasks aggregate: also
+what is sampled (states of groups, ends of topics, processes, memory). The driver holds what that comes to,
+some thousands of rows, and two tables that grow with neither: actions and settings (``readers.SMALL``).
 """

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_checks.results import Anomaly
@@ -57,6 +57,25 @@ def tally(found: DataFrame | Sequence[Mapping[str, Any]], order: Sequence[str]) 
         kind: Anomaly(count, tuple(example for of, example in shown if of == kind))
         for kind, count in counts.items()
     }
+
+
+def kinds(flags: Mapping[str, Column]) -> Column:
+    """Return the kinds that hold of a row, each a finding by itself; null counts as false."""
+    return F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
+
+
+def listed(kind: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Anomaly]:
+    """Return rows that are in order already as anomalies of one kind; nothing where there are none."""
+    return {kind: Anomaly(len(rows), tuple(rows[: examples()]))} if rows else {}
+
+
+def first(anomaly: Anomaly, *names: str) -> str:
+    """Say where the first one is, so that a line in a terminal is enough to go and look."""
+    if not anomaly.examples:
+        return ""
+    example = anomaly.examples[0]
+    told = (f"{name.replace('_', ' ')} {example[name]}" for name in names if name in example)
+    return f" (first: {', '.join(told)})"
 
 
 def _tally_rows(found: Sequence[Mapping[str, Any]], order: Sequence[str]) -> dict[str, Anomaly]:

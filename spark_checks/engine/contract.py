@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
@@ -91,23 +90,7 @@ def check_rows(found: Sequence[Row], table: DataFrame, name: str, run: Run) -> N
     """
     least = min((row["least"] for row in found if row["least"] is not None), default=None)
     most = max((row["most"] for row in found if row["most"] is not None), default=None)
-    _check(sum(row["nulls"] or 0 for row in found), least, most, table, name, run)
-
-
-def check_samples(rows: pa.Table, table: DataFrame, name: str, run: Run) -> None:
-    """Do the same for a table of samples that was read whole."""
-    nulls = sum(rows[column].null_count for column in _never_null(name))
-    nulls += sum(pc.sum(pc.less(rows[column], 0)).as_py() or 0 for column in _counts(name))
-    least, most = (
-        (pc.min(rows[TIMES[name]]).as_py(), pc.max(rows[TIMES[name]]).as_py())
-        if name in TIMES
-        else (None, None)
-    )
-    _check(nulls, least, most, table, name, run)
-
-
-def _check(nulls: int, least: int | None, most: int | None, table: DataFrame, name: str, run: Run) -> None:
-    if not nulls and not _elsewhen(name, least, most, run):
+    if not any(row["nulls"] for row in found) and not _elsewhen(name, least, most, run):
         return
     never = _never_null(name)
     by_file = table.groupBy(F.input_file_name().alias("_file")).agg(
@@ -130,6 +113,19 @@ def _check(nulls: int, least: int | None, most: int | None, table: DataFrame, na
                 f"{file}: {TIMES[name]} {span} lies outside of run {run.run_id}, which began at "
                 f"{_moment(run.started_us)}; it is another run's file: move it there"
             )
+
+
+def check_samples(frames: Mapping[str, DataFrame], run: Run) -> int:
+    """Hold tables against the contract by one query; return the time of their last row, 0 without any.
+
+    Raises:
+        EvidenceError: as :func:`check_rows`.
+    """
+    parts = [frame.agg(F.lit(name).alias("name"), *stray(name)) for name, frame in frames.items()]
+    found = reduce(DataFrame.unionByName, parts).collect() if parts else []
+    for row in found:
+        check_rows([row], frames[row["name"]], row["name"], run)
+    return max((row["most"] or 0 for row in found), default=0)
 
 
 def _elsewhen(name: str, least: int | None, most: int | None, run: Run) -> bool:

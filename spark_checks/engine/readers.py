@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast
 from uuid import uuid4
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kedge.evidence.errors import EvidenceError, one_line
@@ -24,11 +23,9 @@ from spark_checks.engine.spark_types import TABLES
 
 _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
 
-#: The tables that grow with the records, or with all partitions of others: Spark's tasks aggregate them. All
-#: others hold samples, which grow with the run's length alone: Spark reads them, and the driver judges them.
-#: This is where the line is drawn.
-LARGE: Final = ("ledger", "records", "deliveries", "batches", "end_offsets", "group_offsets")
-#: Parquet of a sampled table at most: samples of days, and some gigabytes in memory.
+#: The tables that the driver holds: a row an action, and one a planned setting. Spark aggregates all others.
+SMALL: Final = ("actions", "settings")
+#: Parquet of such a table at most: some gigabytes in memory.
 _MOST_BYTES: Final = 256 << 20
 
 Made = TypeVar("Made")
@@ -85,24 +82,27 @@ class Evidence:
         """Return a table, or None when the evidence has none of it."""
         return self.tables[name]
 
-    def rows(self, name: str, only: Column | None = None) -> pa.Table | None:
-        """Return a table of samples, or None when the evidence has none; ``only`` what its reader needs.
+    def samples(self, *names: str) -> dict[str, DataFrame]:
+        """Return those of these tables that are there, held against the contract.
 
         Raises:
-            EvidenceError: when it holds nulls where none may be, or rows of another run.
+            EvidenceError: when they hold nulls where none may be, or rows of another run.
         """
-        if not self.has(name):
-            return None
-        if only is not None:
-            # Kept, it would answer another reader, who needs other rows.
-            return self._rows(name, only)
-        return self.shared.get(f"{name} read", lambda: self._rows(name, None))
+        frames = {name: frame for name in names if (frame := self.tables[name]) is not None}
+        contract.check_samples(frames, self.run)
+        return frames
 
-    def _rows(self, name: str, only: Column | None) -> pa.Table:
-        table = self.need(name) if only is None else self.need(name).where(only)
-        rows = table.toArrow()
-        contract.check_samples(rows, table, name, self.run)
-        return rows
+    def rows(self, name: str) -> list[dict[str, Any]] | None:
+        """Return the rows of a table of :data:`SMALL`, or None when the evidence has none of it.
+
+        Raises:
+            EvidenceError: as :meth:`samples`.
+        """
+
+        def read() -> list[dict[str, Any]]:
+            return [row.asDict() for row in self.samples(name)[name].collect()]
+
+        return self.shared.get(f"{name} read", read) if self.has(name) else None
 
     def need(self, name: str) -> DataFrame:
         """Return a table without which nothing can be judged.
@@ -127,7 +127,7 @@ def open_evidence(spark: SparkSession, uri: str) -> Evidence:
 
     Raises:
         EvidenceError: a missing or unreadable run.json or ledger, a file that is no whole Parquet file, a
-            column that is missing or of another type, more samples than a driver can hold.
+            column that is missing or of another type, more actions or settings than a driver can hold.
     """
     uri = files.located(uri)
     where = f"{uri}/run.json"
@@ -180,10 +180,9 @@ def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> tuple[Data
     found = files.parquet_files(spark, folder)
     rows = contract.check_files(spark, found, name, run)
     size = sum(file.size for file in found)
-    if name not in LARGE and size > _MOST_BYTES:
+    if name in SMALL and size > _MOST_BYTES:
         raise EvidenceError(
-            f"{files.shown(folder)}: {size >> 20:,} MiB of samples, of which {_MOST_BYTES >> 20} MiB at "
-            "most are read; judge a shorter run, or one with fewer samples"
+            f"{files.shown(folder)}: {size >> 20:,} MiB, of which {_MOST_BYTES >> 20} MiB at most are read"
         )
     told = wholeness.listed(spark, folder, name, run, rows)
     if told is not None and told.never:

@@ -13,6 +13,8 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_checks.engine.anomalies import kinds
+
 #: What a mirror has to keep of a record, by the names of the anomalies.
 PARTS: Final = ("key", "value", "headers", "timestamp")
 #: By what leftovers are paired, most certain first: the identity that a damaged copy still claims, then all
@@ -90,11 +92,9 @@ def _pair(lost: DataFrame, extra: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _altered(pairs: DataFrame) -> DataFrame:
-    changed = (
-        F.when(F.col(f"lost_{part}") != F.col(f"extra_{part}"), F.lit(f"altered_{part}")) for part in PARTS
-    )
+    changed = {f"altered_{part}": F.col(f"lost_{part}") != F.col(f"extra_{part}") for part in PARTS}
     return pairs.select(
-        F.explode(F.array_compact(F.array(*changed))).alias("kind"),
+        F.explode(kinds(changed)).alias("kind"),
         F.lit(1).alias("_times"),
         "mirror",
         F.col("lost_producer").alias("producer"),

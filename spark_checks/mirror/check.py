@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kedge.evidence.levels import Levels, given
 from kedge.evidence.run import Mirror
+from spark_checks.engine.anomalies import first
 from spark_checks.engine.readers import Evidence
 from spark_checks.mirror import batch_advice as mirror_batches
 from spark_checks.mirror.lag import Lag, lags
@@ -23,6 +24,8 @@ KINDS: Final = (
     "unexpected",
     "reordered",
 )
+#: By what the first one of a kind is named.
+_NAMED: Final = ("source", "partition", "offset", "target", "target_partition", "target_offset")
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -74,7 +77,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         for mirror, totals in zip(run.mirrors, hop.totals, strict=True)
         if mirror.exactly_once and totals["duplicated"]
     ] + [
-        f"{count:,} {kind.replace('_', ' ')}{_first(hop.anomalies[kind])}"
+        f"{count:,} {kind.replace('_', ' ')}{first(hop.anomalies[kind], *_NAMED)}"
         for kind, count in counts.items()
         if allowed[kind] is not None and count > allowed[kind]
     ]
@@ -204,16 +207,3 @@ def late(
         key = f"mirror.delay_{point}_ms"
         figures.append(Figure(f"{flow} delay {point}", value, level, "ms", key=key, doubtful=unclear))
     return problems, doubts, [one for one in figures if one.value is not None or one.level is not None]
-
-
-def _first(anomaly: Anomaly) -> str:
-    """Say where the first one is, so that a line in a terminal is enough to go and look."""
-    if not anomaly.examples:
-        return ""
-    named = ("source", "partition", "offset", "target", "target_partition", "target_offset")
-    example = anomaly.examples[0]
-    return (
-        " (first: "
-        + ", ".join(f"{key.replace('_', ' ')} {example[key]}" for key in named if key in example)
-        + ")"
-    )

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
-from spark_checks.engine.anomalies import tally
+from spark_checks.engine.anomalies import kinds, tally
 from spark_checks.engine.blocks import block, digest
 from spark_checks.engine.readers import Evidence
 from spark_checks.mirror.altered import PARTS, paired
@@ -250,9 +250,10 @@ def findings(matched: DataFrame) -> DataFrame:
         "unexpected": held == 0,
         **{f"altered_{part}": both & altered(part) for part in PARTS},
     }
-    kinds = F.array_compact(F.array(*(F.when(flag, F.lit(kind)) for kind, flag in flags.items())))
     times = F.when(F.col("kind").isin("missing", "duplicated", "unexpected"), F.abs(copied - held))
-    return matched.withColumn("kind", F.explode(kinds)).withColumn("_times", F.coalesce(times, F.lit(1)))
+    return matched.withColumn("kind", F.explode(kinds(flags))).withColumn(
+        "_times", F.coalesce(times, F.lit(1))
+    )
 
 
 def named(found: DataFrame, run: Run) -> DataFrame:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import pandas as pd
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels, given
@@ -15,12 +14,13 @@ from spark_checks.engine.anomalies import tally
 from spark_checks.engine.application_outputs import output_grains
 from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.stretches import PLACE, unassigned
 from spark_checks.engine.time_bins import BIN_US
 from spark_checks.rebalance import gaps, groups, ownership
-from spark_checks.rebalance.applications import by_partition, longest_stalls, restores
+from spark_checks.rebalance.applications import by_partition, restores
 from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.rebalance.steps import steps
-from spark_checks.rebalance.watched import unannounced, watched
+from spark_checks.rebalance.watched import watched
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
 
 _MEASURES: Final = {
@@ -81,27 +81,26 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     late = every[len(restarts) :]
     outlasted = [one for one in restarts if (one.end_us or 0) > run.measured_until_us]
     unfinished = [one for one in every if one.end_us is None]
-    states, assignments, processes, rocksdb = (
-        None if table is None else table.to_pandas()
-        for table in map(evidence.rows, ("group_states", "assignments", "processes", "rocksdb"))
-    )
-    seen = watched(states, assignments, every, run) if states is not None and run.watched_groups() else {}
-    seen |= unannounced(processes, every, run) if processes is not None else {}
-    seen |= _incomplete(unfinished, late, outlasted)
+    samples = evidence.samples("group_states", "assignments", "processes", "rocksdb")
+    for name in samples.keys() & {"group_states", "assignments"}:
+        # Of others' groups, which a watch samples into the same tables, the traffic check tells.
+        samples[name] = samples[name].where(F.col("group").isin(run.watched_groups()))
+    seen = watched(samples, every, run) | _incomplete(unfinished, late, outlasted)
     problems = [f"{restart.name} did not become ready again" for restart in unfinished]
     if not restarts:
         missing = "there is no actions table" if actions is None else "the actions hold no stop or kill"
         return _without_restarts(missing, late, problems, seen, levels)
-    cells, outside, lag_series = _measure(evidence, restarts, states, assignments)
-    restored = restores(rocksdb, restarts) if rocksdb is not None else {}
-    spent = steps(actions.to_pylist(), restarts) if actions is not None else {}
+    times = gaps.spans(evidence.session, restarts)
+    cells, outside, lag_series = _measure(evidence, restarts, times, samples)
+    restored = restores(samples["rocksdb"], times) if "rocksdb" in samples else {}
+    spent = steps(actions or [], restarts)
     table = [
         _row(restart, cells.get(restart.number, {}), run)
         | restored.get(restart.number, {})
         | {"steps_s": {step: round(s, 3) for step, s in spent.get(restart.number, {}).items()}}
         for restart in restarts
     ]
-    moved = ownership.changes(assignments, run) if assignments is not None else []
+    moved = ownership.changes(samples["assignments"]) if "assignments" in samples else []
     doubts: list[str] = []
     worst: dict[str, float] = {}
     figures: list[Figure] = []
@@ -209,10 +208,10 @@ def _incomplete(
 
 
 def _measure(
-    evidence: Evidence, restarts: list[Restart], states: pd.DataFrame | None, assignments: pd.DataFrame | None
+    evidence: Evidence, restarts: list[Restart], times: DataFrame, samples: Mapping[str, DataFrame]
 ) -> tuple[Cells, dict[str, float], dict[str, Any]]:
     """Return measures by restart and who (interface or group), gaps elsewhere, lag by second."""
-    run, times = evidence.run, gaps.spans(evidence.session, restarts)
+    run = evidence.run
     cells: Cells = {restart.number: {} for restart in restarts}
     acked, delivered, applied = acked_grains(evidence), delivered_grains(evidence), output_grains(evidence)
     silent = gaps.gaps(acked, ["via", "topic", "partition"], run.measured_from_us, run.measured_until_us)
@@ -223,31 +222,45 @@ def _measure(
         topics |= {app.name: [app.input.topic] for app in run.applications if app.input and app.name in timed}
         delivered = applied if delivered is None else delivered.unionByName(applied)
     lag_series: dict[str, Any] = {}
-    stalls: list[Row] = []
+    of_partitions: list[DataFrame] = []
     if delivered is not None:
-        stalls = _consume(delivered, silent, times, run, cells, topics)
+        of_partitions.append(_consume(delivered, silent, times, run, cells, topics))
         pairs = [(group, topic) for group, of in topics.items() for topic in of]
         lag_series = _lag(acked, delivered, restarts, times, run, cells, pairs)
-    for row in groups.not_stable(states, restarts, run) if states is not None else ():
-        cell = cells[row["restart"]].setdefault(row["group"], {})
-        cell["not_stable_s"] = row["unstable_us"] / 1e6
-        cell["blind_s"] = row["blind_us"] / 1e6
-        cell["state_spacing_s"] = row["spacing_us"] / 1e6
-    found: list[dict[str, Any]] = []
-    if assignments is not None:
-        found = ownership.unassigned(assignments, restarts, run)
-        # A group whose ownership was watched and of which nothing was revoked was never without an owner.
-        for group in assignments["group"].unique():
-            for restart in cells.values() if group in run.watched_groups() else ():
-                restart.setdefault(group, {})["ownerless_s"] = 0.0
-        for row in found:
+    if "group_states" in samples:
+        for row in groups.not_stable(samples["group_states"], times, run).collect():
             cell = cells[row["restart"]].setdefault(row["group"], {})
-            if row["ownerless_us"] / 1e6 >= cell.get("ownerless_s", 0.0):
-                cell["ownerless_s"] = row["ownerless_us"] / 1e6
-                cell["ownerless_at"] = f"{row['topic']}-{row['partition']}"
-    for (number, group), rows in by_partition(stalls, found, run).items():
+            cell["not_stable_s"] = row["unstable_us"] / 1e6
+            cell["blind_s"] = row["blind_us"] / 1e6
+            cell["state_spacing_s"] = row["spacing_us"] / 1e6
+    if "assignments" in samples:
+        of_partitions.append(_unassigned(samples["assignments"], times, run, cells))
+    for (number, group), rows in by_partition(of_partitions, run).items():
         cells[number].setdefault(group, {})["by_partition"] = rows
+    for found in of_partitions:
+        found.unpersist()
     return cells, outside, lag_series
+
+
+def _unassigned(assignments: DataFrame, times: DataFrame, run: Run, cells: Cells) -> DataFrame:
+    """Add the longest times without an owner to the cells; return those of each restart and partition."""
+    gone = unassigned(assignments, run.measured_until_us)
+    # When a partition was revoked says which restart it was.
+    begun = gaps.begun(gone.where(F.col("from_us") < run.measured_until_us), times)
+    found = begun.withColumn("ownerless_us", F.col("to_us") - F.col("from_us")).persist()
+    # A group whose ownership was watched and of which nothing was revoked was never without an owner.
+    for row in assignments.select("group").distinct().collect():
+        for restart in cells.values():
+            restart.setdefault(row["group"], {})["ownerless_s"] = 0.0
+    for row in (
+        found.groupBy("restart", "group").agg(gaps.worst("ownerless_us", "topic", "partition")).collect()
+    ):
+        longest = row["worst"]
+        cells[row["restart"]].setdefault(row["group"], {}).update(
+            ownerless_s=longest["ownerless_us"] / 1e6,
+            ownerless_at=f"{longest['topic']}-{longest['partition']}",
+        )
+    return found
 
 
 def _produce(
@@ -272,9 +285,9 @@ def _produce(
 
 def _consume(
     delivered: DataFrame, silent: DataFrame, times: DataFrame, run: Run, cells: Cells, names: Iterable[str]
-) -> list[Row]:
-    """Add the longest stalls to the cells; return those of applications by partition, the longest first."""
-    unread = gaps.gaps(delivered, groups.PLACE, run.measured_from_us, run.measured_until_us)
+) -> DataFrame:
+    """Add the longest stalls to the cells; return them all."""
+    unread = gaps.gaps(delivered, PLACE, run.measured_from_us, run.measured_until_us)
     # Few, and read twice.
     found = gaps.stalls(gaps.during(unread, times), gaps.during(silent, times)).persist()
     by = ("restart", "group")
@@ -285,9 +298,7 @@ def _consume(
     for restart in cells.values():
         for group in names:
             restart.setdefault(group, {}).setdefault("consume_stall_s", 0.0)
-    applied = longest_stalls(found, run).collect() if run.applications else []
-    found.unpersist()
-    return applied
+    return found
 
 
 def _lag(

@@ -20,9 +20,13 @@ STALL_AT_LEAST_US: Final = 100_000
 
 
 def spans(spark: SparkSession, restarts: Sequence[Restart]) -> DataFrame:
-    """Return the times of restarts: restart (its number), begin_us, until_us."""
-    rows = [(one.number, one.begin_us, one.until_us) for one in restarts]
-    return F.broadcast(spark.createDataFrame(rows, "restart int, begin_us long, until_us long"))
+    """Return restarts: restart (its number), host, service, instance, begin_us, ended_us, until_us."""
+    rows = [
+        (one.number, one.host, one.service, one.instance, one.begin_us, one.end_us, one.until_us)
+        for one in restarts
+    ]
+    who, times = "host string, service string, instance string", "begin_us long, ended_us long, until_us long"
+    return F.broadcast(spark.createDataFrame(rows, f"restart int, {who}, {times}"))
 
 
 def gaps(grains: DataFrame, keys: Sequence[str], begin_us: int, end_us: int) -> DataFrame:
@@ -48,6 +52,18 @@ def gaps(grains: DataFrame, keys: Sequence[str], begin_us: int, end_us: int) -> 
     return found.withColumn("us", F.col("to_us") - F.col("from_us")).where("us > 0")
 
 
+def unsampled(
+    samples: DataFrame, keys: Sequence[str], begin_us: int, end_us: int, longest_us: float
+) -> DataFrame:
+    """Return the gaps between samples (at_us) that are longer than this: keys, from_us, to_us, us.
+
+    Of a key with samples at other times alone all of the time is a gap.
+    """
+    at = F.greatest(F.least("at_us", F.lit(end_us)), F.lit(begin_us))
+    grains = samples.select(*keys, at.alias("first_us"), at.alias("last_us"))
+    return gaps(grains, keys, begin_us, end_us).where(F.col("us") > longest_us)
+
+
 def of_all(grains: DataFrame, who: str) -> DataFrame:
     """Return the grains of all partitions together: who, first_us, last_us."""
     return grains.groupBy(who, "grain").agg(
@@ -61,10 +77,15 @@ def during(found: DataFrame, times: DataFrame, how: str = "inner") -> DataFrame:
     Args:
         found: gaps.
         times: as :func:`spans` returns them; Spark broadcasts them.
-        how: ``left`` also returns the gaps that touch none, with nulls.
+        how: ``left`` also returns the gaps that touch none, with nulls; ``left_anti`` these alone.
     """
     touches = (F.col("from_us") < F.col("until_us")) & (F.col("to_us") > F.col("begin_us"))
     return found.join(times, touches, how)
+
+
+def begun(found: DataFrame, times: DataFrame) -> DataFrame:
+    """Return each gap with the restart in whose time it began, as :func:`during` does."""
+    return found.join(times, (F.col("from_us") >= F.col("begin_us")) & (F.col("from_us") < F.col("until_us")))
 
 
 def stalls(delivery_gaps: DataFrame, produce_gaps: DataFrame) -> DataFrame:

@@ -3,48 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-import pandas as pd
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
-from spark_checks.rebalance.restarts import Restart
+from spark_checks.engine.stretches import GAP_INTERVALS, PLACE
+from spark_checks.rebalance.gaps import during
 
-PLACE: Final = ["group", "topic", "partition"]
 _BUCKET_US: Final = 100_000
 _MOST_BUCKETS: Final = 20_000
 
 
-def not_stable(states: pd.DataFrame, restarts: Sequence[Restart], run: Run) -> list[dict[str, Any]]:
+def not_stable(states: DataFrame, times: DataFrame, run: Run) -> DataFrame:
     """Sum the time from each sample that is not Stable to the next one, within each restart's time.
+
+    Args:
+        states: samples of the run's groups.
+        times: of the restarts, as ``gaps.spans`` returns them.
+        run: run.json.
 
     Returns:
         restart, group, unstable_us, blind_us (time between samples further apart than three intervals, in
         which the group may have been anything), spacing_us (the largest).
     """
-    interval = run.sampling_us.get("group_states", 100_000)
-    found: list[dict[str, Any]] = []
-    watched = states[states["group"].isin(run.watched_groups())].sort_values("at_us", kind="stable")
-    for group, mine in watched.groupby("group"):
-        at, stable = mine["at_us"].to_numpy(), (mine["state"].str.lower() == "stable").to_numpy()[:-1]
-        begin, end = at[:-1], at[1:]
-        for one in restarts:
-            touches = (begin < one.until_us) & (end > one.begin_us)
-            if not touches.any():
-                continue
-            inside = np.minimum(end, one.until_us) - np.maximum(begin, one.begin_us)
-            spacing = end - begin
-            found.append({
-                "restart": one.number,
-                "group": group,
-                "unstable_us": int(inside[touches & ~stable].sum()),
-                "blind_us": int(inside[touches & stable & (spacing > 3 * interval)].sum()),
-                "spacing_us": int(spacing[touches].max()),
-            })  # fmt: skip
-    return found
+    following = F.lead("at_us").over(Window.partitionBy("group").orderBy("at_us"))
+    spans = states.select("group", "state", F.col("at_us").alias("from_us"), following.alias("to_us"))
+    stable, spacing = F.lower("state") == "stable", F.col("to_us") - F.col("from_us")
+    inside = F.least("to_us", "until_us") - F.greatest("from_us", "begin_us")
+    blind = stable & (spacing > GAP_INTERVALS * run.sampling_us.get("group_states", 100_000))
+    return (
+        during(spans, times)
+        .groupBy("restart", "group")
+        .agg(
+            F.sum(F.when(stable, 0).otherwise(inside)).alias("unstable_us"),
+            F.sum(F.when(blind, inside).otherwise(0)).alias("blind_us"),
+            F.max(spacing).alias("spacing_us"),
+        )
+    )
 
 
 def lag(

@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
-from spark_checks.rebalance.groups import PLACE
 from spark_checks.rebalance.restarts import Restart
 
 #: Changes of ownership that are drawn: they grow with partitions and restarts, not with the records.
@@ -19,47 +18,10 @@ _MEASURES: Final = ("ownerless_s", "consume_stall_s", "not_stable_s", "lag_recov
 Change = Mapping[str, Any]
 
 
-def unassigned(assignments: pd.DataFrame, restarts: Sequence[Restart], run: Run) -> list[dict[str, Any]]:
-    """Return how long each partition had no owner after it was revoked or lost, by restart.
-
-    From the event until any member's next assignment, or the end of the steady window. When another member
-    had it assigned just before, it was never without an owner.
-
-    Returns:
-        restart, group, topic, partition, from_us, ownerless_us, the longest last.
-    """
-    rows = assignments[assignments["group"].isin(run.watched_groups())]
-    rows = rows.assign(assigned=rows["event"] == "assigned")
-    rows = rows.sort_values([*PLACE, "at_us", "assigned"], kind="stable", ignore_index=True)
-    place = rows.groupby(PLACE, sort=False)
-    before = place[["assigned", "consumer"]].shift(1)
-    taken_over = before["assigned"].eq(True) & (before["consumer"] != rows["consumer"])
-    # The next row is another one, so an assignment is not its own next one.
-    next_us = rows["at_us"].where(rows["assigned"]).groupby([rows[name] for name in PLACE], sort=False)
-    next_us = (
-        next_us.transform(lambda at: at.shift(-1).bfill()).fillna(run.measured_until_us).astype(np.int64)
-    )
-    gone = rows[~rows["assigned"] & ~taken_over & (rows["at_us"] < run.measured_until_us)]
-    gone = gone.assign(
-        from_us=gone["at_us"], ownerless_us=next_us[gone.index].astype(np.int64) - gone["at_us"]
-    )
-    parts = [
-        gone[(gone["at_us"] >= one.begin_us) & (gone["at_us"] < one.until_us)].assign(restart=one.number)
-        for one in restarts
-    ]
-    found = pd.concat(parts, ignore_index=True)[["restart", *PLACE, "from_us", "ownerless_us"]]
-    order = found.sort_values(["ownerless_us", "from_us", "topic", "partition"], kind="stable")
-    longest_last: list[dict[str, Any]] = order.to_dict("records")
-    return longest_last
-
-
-def changes(assignments: pd.DataFrame, run: Run) -> list[Change]:
-    """Return the first changes of ownership of the run's groups, in the order in which they happened."""
-    mine = assignments[assignments["group"].isin(run.watched_groups())]
-    mine = mine.assign(assigned=mine["event"] == "assigned")
-    order = mine.sort_values(["at_us", "assigned", "group", "topic", "partition"], kind="stable")
-    found: list[Change] = order.drop(columns="assigned").head(_MOST).to_dict("records")
-    return found
+def changes(assignments: DataFrame) -> list[Change]:
+    """Return the first changes of ownership, in the order in which they happened."""
+    order = ("at_us", F.col("event") == "assigned", "group", "topic", "partition")
+    return [row.asDict() for row in assignments.orderBy(*order).limit(_MOST).collect()]
 
 
 def bars(found: Sequence[Change], run: Run) -> list[dict[str, Any]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
-
 from kedge.evidence.run import Run
 
 #: Effects may outlast a restart (a group's session timeout): they are looked for this long after it, or
@@ -37,11 +35,9 @@ class Restart:
         return self.instance if self.host in self.instance else f"{self.host} {self.instance}"
 
 
-def read_restarts(actions: pa.Table | None, run: Run) -> list[Restart]:
+def read_restarts(actions: list[dict[str, Any]] | None, run: Run) -> list[Restart]:
     """Return the restarts in order of their begin; none when there is no such evidence."""
-    if actions is None:
-        return []
-    rows = sorted(actions.to_pylist(), key=lambda row: (row["started_us"], row["ended_us"]))
+    rows = sorted(actions or [], key=lambda row: (row["started_us"], row["ended_us"]))
     return find_restarts(rows[:_MOST], run.measured_until_us)
 
 

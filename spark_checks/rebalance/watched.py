@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Final
 
-import numpy as np
-import pandas as pd
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
+from spark_checks.engine.stretches import GAP_INTERVALS, stretches
+from spark_checks.rebalance import gaps
 from spark_checks.rebalance.restarts import Restart
 from spark_checks.results import Anomaly
 
-#: Samples further apart than this many intervals are a gap, in which a group may have been anything.
-GAP_INTERVALS: Final = 3
 #: A member that waits for its partitions is no idle one: callbacks and samples tell of it at different times.
 _IDLE_AT_LEAST_US: Final = 5_000_000
-_SHOWN: Final = ("group", "from_us", "until_us")
 #: Samples bear the time of their host's clock and come once a second; actions that of the control machine.
 _CLOCKS_APART_US: Final = 2_000_000
 _WHO: Final = ("host", "service", "instance")
-Found = dict[str, Any]
+_TIMES: Final = ("from_us", "until_us")
+_NEVER_US: Final = 1 << 62
 
 
-def watched(
-    states: pd.DataFrame, assignments: pd.DataFrame | None, restarts: list[Restart], run: Run
-) -> dict[str, Anomaly]:
+def watched(samples: Mapping[str, DataFrame], restarts: Sequence[Restart], run: Run) -> dict[str, Anomaly]:
     """Find where the sampler of group states slept, members without a partition, and what nobody announced.
+
+    Args:
+        samples: group_states and assignments of the run's groups, and processes, those that are there.
+        restarts: all that the actions tell of.
+        run: run.json.
 
     Returns:
         ``sampler_slept``: group, from_us, until_us, more than three intervals between two samples (or a
@@ -36,98 +39,98 @@ def watched(
         members owned no partition while the group was Stable, for five seconds or more.
         ``unexplained_rebalance``: group, from_us, until_us, state: it was not Stable, and no restart in
         the actions was near: somebody restarted an instance by hand, or one fell over.
-    """
-    found: list[Found] = []
-    for group, mine in states[states["group"].isin(run.watched_groups())].groupby("group"):
-        ordered = mine.sort_values("at_us", kind="stable")
-        within = ordered["at_us"].between(run.measured_from_us, run.measured_until_us)
-        inside = ordered[within]
-        found += slept(str(group), inside, run)
-        found += unexplained(str(group), inside, restarts, run)
-        owned = assignments[assignments["group"] == group] if assignments is not None else None
-        # Of a group whose ownership nobody watched, nothing is known.
-        if owned is not None and len(owned):
-            found += idle(str(group), inside, owned)
-    return tally(found, _SHOWN)
-
-
-def slept(group: str, states: pd.DataFrame, run: Run) -> Iterator[Found]:
-    """Give the gaps between samples: kind, group, from_us, until_us."""
-    interval = run.sampling_us.get("group_states", 100_000)
-    at = np.sort(np.concatenate((states["at_us"], [run.measured_from_us, run.measured_until_us])))
-    for number in np.flatnonzero(np.diff(at) > GAP_INTERVALS * interval):
-        yield _found("sampler_slept", group, at[number], at[number + 1])
-
-
-def unexplained(group: str, states: pd.DataFrame, restarts: list[Restart], run: Run) -> Iterator[Found]:
-    """Give the times not Stable that touch no restart: kind, group, from_us, until_us, state at first."""
-    at = states["at_us"].to_numpy()
-    stable = (states["state"].str.lower() == "stable").to_numpy()
-    until = np.append(at[1:], run.measured_until_us)
-    # All samples between two stable ones have seen as many stable ones before them.
-    for stretch in _stretches(np.cumsum(stable)[~stable]):
-        rows = np.flatnonzero(~stable)[stretch]
-        begin, end = at[rows[0]], until[rows].max()
-        if not any(begin < one.until_us and end > one.begin_us for one in restarts):
-            state = states["state"].iloc[rows[0]]
-            yield _found("unexplained_rebalance", group, begin, end) | {"state": state}
-
-
-def idle(group: str, states: pd.DataFrame, assignments: pd.DataFrame) -> Iterator[Found]:
-    """Give the times in which members owned nothing: kind, group, from_us, until_us, idle."""
-    steps = assignments.assign(step=np.where(assignments["event"] == "assigned", 1, -1))
-    moments = steps.groupby(["consumer", "at_us"], as_index=False)["step"].sum()
-    moments["has"] = moments.groupby("consumer")["step"].cumsum() > 0
-    has = moments["has"].astype(int)
-    moments["change"] = has - has.groupby(moments["consumer"]).shift(1, fill_value=0)
-    moments = moments.sort_values("at_us", kind="stable")
-    owners = np.concatenate(([0], moments["change"].cumsum().to_numpy()))
-    at = states["at_us"].to_numpy()
-    owning = owners[np.searchsorted(moments["at_us"].to_numpy(), at, side="right")]
-    members = np.where(states["state"].str.lower() == "stable", states["members"], 0)
-    count = np.maximum(members - owning, 0)
-    for stretch in _stretches(count):
-        begin, end = at[stretch][0], at[stretch][-1]
-        if count[stretch][0] > 0 and end - begin >= _IDLE_AT_LEAST_US:
-            yield _found("idle_member", group, begin, end) | {"idle": int(count[stretch][0])}
-
-
-def _stretches(values: Any) -> Iterator[slice]:
-    """Give where values stay the same."""
-    at = np.flatnonzero(np.diff(values)) + 1
-    ends = [0, *at.tolist(), len(values)]
-    yield from (slice(begin, end) for begin, end in pairwise(ends) if end > begin)
-
-
-def _found(kind: str, group: str, from_us: Any, until_us: Any) -> Found:
-    return {"kind": kind, "group": group, "from_us": int(from_us), "until_us": int(until_us)}
-
-
-def unannounced(processes: pd.DataFrame, restarts: list[Restart], run: Run) -> dict[str, Anomaly]:
-    """Find instances whose process began anew between two samples, over the whole run.
-
-    A process's CPU time only ever grows: where it went down, another process runs.
-
-    Returns:
         ``unannounced_restart``: host, service, instance, from_us and until_us, the samples before and after.
     """
-    return tally(list(begun_anew(processes, restarts, run)), (*_WHO, "from_us", "until_us"))
+    found = []
+    if (states := samples.get("group_states")) is not None:
+        inside = states.where(F.col("at_us").between(run.measured_from_us, run.measured_until_us))
+        found += [slept(states, run), unexplained(inside, restarts, run)]
+        # Of a group whose ownership nobody watched, nothing is known.
+        if (assignments := samples.get("assignments")) is not None:
+            found.append(idle(inside, assignments))
+    if (processes := samples.get("processes")) is not None:
+        found.append(begun_anew(processes, restarts, run))
+    if not found:
+        return {}
+    every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
+    order = [name for name in ("group", *_WHO, *_TIMES) if name in every.columns]
+    rest = [name for name in every.columns if name not in order]
+    return tally(every.select(*order, *rest), order)
 
 
-def begun_anew(processes: pd.DataFrame, restarts: list[Restart], run: Run) -> Iterator[dict[str, Any]]:
-    """Give those that began anew while no restart of their instance was under way."""
-    for who, mine in processes.groupby([*_WHO]):
-        samples = mine.sort_values("at_us", kind="stable")
-        at = samples["at_us"].to_numpy()
-        for number in np.flatnonzero(np.diff(samples["cpu_us"].to_numpy()) < 0):
-            begin, end = int(at[number]), int(at[number + 1])
-            if not any(_known(one, who, begin, end, run) for one in restarts):
-                named = dict(zip(_WHO, who, strict=True))
-                yield {"kind": "unannounced_restart", **named, "from_us": begin, "until_us": end}
+def slept(states: DataFrame, run: Run) -> DataFrame:
+    """Return the gaps between samples: kind, group, from_us, until_us."""
+    longest_us = GAP_INTERVALS * run.sampling_us.get("group_states", 100_000)
+    found = gaps.unsampled(states, ["group"], run.measured_from_us, run.measured_until_us, longest_us)
+    return found.select(
+        F.lit("sampler_slept").alias("kind"), "group", "from_us", F.col("to_us").alias("until_us")
+    )
 
 
-def _known(one: Restart, who: tuple[str, ...], begin: int, end: int, run: Run) -> bool:
-    if (one.host, one.service, one.instance) != who or end < one.begin_us - _CLOCKS_APART_US:
-        return False
-    until = run.ended_us if one.end_us is None else one.end_us
-    return until is None or begin <= until + _CLOCKS_APART_US
+def unexplained(states: DataFrame, restarts: Sequence[Restart], run: Run) -> DataFrame:
+    """Return the times not Stable that touch no restart: kind, group, from_us, until_us, state at first."""
+    stable = F.lower("state") == "stable"
+    first = F.min_by("state", "at_us").alias("state")
+    found = stretches(states, ["group"], stable, ~stable, first).withColumn(
+        "to_us", F.coalesce("to_us", F.lit(run.measured_until_us))
+    )
+    times = gaps.spans(states.sparkSession, restarts)
+    return gaps.during(found.where("from_us IS NOT NULL").drop("until_us"), times, "left_anti").select(
+        F.lit("unexplained_rebalance").alias("kind"),
+        "group",
+        "from_us",
+        F.col("to_us").alias("until_us"),
+        "state",
+    )
+
+
+def idle(states: DataFrame, assignments: DataFrame) -> DataFrame:
+    """Return the times in which members owned nothing: kind, group, from_us, until_us, idle."""
+    of_member = Window.partitionBy("group", "consumer").orderBy("at_us")
+    step = F.when(F.col("event") == "assigned", 1).otherwise(-1)
+    owns = F.sum("step").over(of_member.rowsBetween(Window.unboundedPreceding, Window.currentRow)) > 0
+    changes = (
+        assignments.groupBy("group", "consumer", "at_us")
+        .agg(F.sum(step).alias("step"))
+        .withColumn("owns", owns.cast("int"))
+        .withColumn("change", F.col("owns") - F.lag("owns", 1, 0).over(of_member))
+    )
+    both = states.unionByName(changes.select("group", "at_us", "change"), allowMissingColumns=True)
+    # Also what changed at the very time of a sample.
+    so_far = (
+        Window.partitionBy("group")
+        .orderBy("at_us")
+        .rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    every = Window.partitionBy("group")
+    owners = F.coalesce(F.sum("change").over(so_far), F.lit(0))
+    counted = both.withColumns({"owners": owners, "seen": F.count("change").over(every)})
+    members = F.when(F.lower("state") == "stable", F.col("members")).otherwise(0)
+    without = F.greatest(members - F.col("owners"), F.lit(0))
+    known = counted.where("state IS NOT NULL AND seen > 0")
+    found = stretches(known, ["group"], without, without > 0, F.first("value").alias("idle"))
+    return found.where(F.col("until_us") - F.col("from_us") >= _IDLE_AT_LEAST_US).select(
+        F.lit("idle_member").alias("kind"), "group", "from_us", "until_us", "idle"
+    )
+
+
+def begun_anew(processes: DataFrame, restarts: Sequence[Restart], run: Run) -> DataFrame:
+    """Return the instances whose process began anew between two samples, over the whole run.
+
+    A process's CPU time only ever grows: where it went down, another process runs. Those that began anew
+    while a restart of their instance was under way are left out.
+    """
+    by = Window.partitionBy(*_WHO).orderBy("at_us")
+    anew = processes.select(
+        *_WHO,
+        F.lag("at_us").over(by).alias("from_us"),
+        F.col("at_us").alias("until_us"),
+        (F.col("cpu_us") < F.lag("cpu_us").over(by)).alias("anew"),
+    ).where("anew")
+    times = gaps.spans(processes.sparkSession, restarts)
+    ended = F.coalesce("ended_us", F.lit(run.ended_us), F.lit(_NEVER_US)) + _CLOCKS_APART_US
+    near = reduce(Column.__and__, [anew[name] == times[name] for name in _WHO])
+    near &= (F.col("until_us") >= F.col("begin_us") - _CLOCKS_APART_US) & (F.col("from_us") <= ended)
+    return anew.join(times.drop("until_us"), near, "left_anti").select(
+        F.lit("unannounced_restart").alias("kind"), *_WHO, *_TIMES
+    )

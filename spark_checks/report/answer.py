@@ -48,7 +48,7 @@ def _why(audit: Audit) -> str:
         "measured": "{} had no level",
     }
     parts = [words.format(_listed(of[verdict])) for verdict, words in said.items() if verdict in of]
-    figures = [figure for result in audit.results if result.name == "delivery" for figure in result.figures]
+    figures = audit.result("delivery").figures
     if lost := next((one for one in figures if one.what == "lost" and one.value == 0), None):
         # What is wrong comes first.
         parts.insert(len({"fail", "unknown"} & of.keys()), f"{lost.found()} records")

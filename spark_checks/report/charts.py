@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -32,28 +31,28 @@ def timeline(audit: Audit) -> dict[str, Any]:
     """Return rows over one time axis: rate, ack p99, lag, and what others felt; restarts as bands."""
     run = audit.evidence.run
     warm = run.warm_up_us / 1e6
-    series: Mapping[str, Mapping[str, Any]] = defaultdict(dict, {r.name: r.series for r in audit.results})
     colours = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(_names(audit))}
     rows: list[tuple[str, list[go.Scatter]]] = []
-    for via, counts in sorted(series["throughput"].get("by_via", {}).items()):
+    for via, counts in sorted(audit.result("throughput").series.get("by_via", {}).items()):
         points = _filled([[second, count] for second, count in counts])
         rows.append((f"{via}<br>records/s", [_line(via, points, warm, colours[via])]))
-    seconds = series["latency"].get("by_second", {})
+    seconds = audit.result("latency").series.get("by_second", {})
     if seconds:
         lines = [
             _line(f"{via} ack p99", [[s, p99] for s, _, p99 in points], warm, colours[via])
             for via, points in sorted(seconds.items())
         ]
         rows.append(("ack p99<br>ms (log)", lines))
-    lags = series["rebalance"].get("lag", {})
+    lags = audit.result("rebalance").series.get("lag", {})
     if lags:
         lines = [_line(f"lag {name}", points, warm, colours[name]) for name, points in sorted(lags.items())]
         rows.append(("lag<br>records", lines))
-    rows += _traffic(audit, series["traffic"])
+    traffic = audit.result("traffic").series
+    rows += _traffic(audit, traffic)
     drawn = _rows_over_time(rows, _ROW_PX, _time(audit))
     _mark_restarts(drawn, audit, named=True)
     until = (run.measured_until_us - run.started_us) / 1e6
-    for at in (warm, until) if run.loaded else (series["traffic"].get("usual_s", until),):
+    for at in (warm, until) if run.loaded else (traffic.get("usual_s", until),):
         drawn.add_shape(
             {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper"},
             line={"width": 1, "dash": "dot", "color": _GREY},
@@ -80,7 +79,7 @@ def _traffic(audit: Audit, series: Mapping[str, Any]) -> list[tuple[str, list[go
 
 def memory(audit: Audit) -> dict[str, Any]:
     """Return the memory of each Streams instance over time, a row an instance, its plan as level lines."""
-    series = next((r.series for r in audit.results if r.name == "memory"), {})
+    series = audit.result("memory").series
     told: Mapping[str, Mapping[str, list[list[float]]]] = series.get("memory", {})
     rows = []
     for number, (name, lines) in enumerate(sorted(told.items())):
@@ -100,9 +99,7 @@ def memory(audit: Audit) -> dict[str, Any]:
 
 def ownership(audit: Audit) -> dict[str, Any]:
     """Return a bar for each partition of each group in the colour of its owner; a gap is without an owner."""
-    found: list[Mapping[str, Any]] = next(
-        (r.series.get("ownership", []) for r in audit.results if r.name == "rebalance"), []
-    )
+    found: list[Mapping[str, Any]] = audit.result("rebalance").series.get("ownership", [])
     rows = list(dict.fromkeys((one["group"], one["place"]) for one in found))
     consumers = list(dict.fromkeys(one["consumer"] for one in found))
     drawn = figure(
@@ -131,9 +128,7 @@ def ownership(audit: Audit) -> dict[str, Any]:
 
 def percentiles(audit: Audit) -> dict[str, Any]:
     """Return latency by percentile, a line an interface and stage."""
-    curves: Mapping[str, Any] = next(
-        (r.series.get("curve", {}) for r in audit.results if r.name == "latency"), {}
-    )
+    curves: Mapping[str, Any] = audit.result("latency").series.get("curve", {})
     names = ["least" if p == 0 else "most" if p == 100 else f"p{p:g}" for p in CURVE]
     dashes = {"ack": "solid", "append": "dot", "delivery": "dash"}
     colours = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(_names(audit))}
@@ -166,7 +161,7 @@ def batch_compression(audit: Audit) -> dict[str, Any]:
 
 
 def _histogram(audit: Audit, name: str, classes: str, axis: str, hover: str) -> dict[str, Any]:
-    found: Mapping[str, Any] = next((r.series.get(name, {}) for r in audit.results if r.name == "mirror"), {})
+    found: Mapping[str, Any] = audit.result("mirror").series.get(name, {})
     drawn = figure(
         height=320,
         xaxis={"title": {"text": axis}, "type": "category"},
@@ -242,9 +237,11 @@ def _names(audit: Audit) -> list[str]:
     """Interfaces and then groups; a group takes its interface's colour where there is one of each."""
     run = audit.evidence.run
     # The ledger may have producers that run.json lacks.
-    drawn = {"throughput": "by_via", "latency": "by_second"}
-    sent = (via for one in audit.results for via in one.series.get(drawn.get(one.name, ""), ()))
-    vias = sorted({*(producer.via for producer in run.producers.values()), *sent})
+    sent = (
+        audit.result("throughput").series.get("by_via", {}),
+        audit.result("latency").series.get("by_second", {}),
+    )
+    vias = sorted({*(producer.via for producer in run.producers.values()), *sent[0], *sent[1]})
     return [*vias, *sorted(run.watched_groups())]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -36,15 +36,15 @@ def render(audit: Audit) -> str:
     run = audit.evidence.run
     fill, compression = charts.batch_fill(audit), charts.batch_compression(audit)
     owners = charts.ownership(audit)
-    results = {result.name: result for result in audit.results}
+    rebalance = audit.result("rebalance").measured
     return page.get_template("page.html.j2").render(
         audit=audit,
         answer=answer(audit),
         run=run,
         head=subject.head(run),
         lasted=(run.measured_until_us - run.started_us) / 1e6,
-        traffic=results["traffic"].measured if "traffic" in results else {},
-        restarts=results["rebalance"].measured.get("by_restart", []) if "rebalance" in results else [],
+        traffic=audit.result("traffic").measured,
+        restarts=rebalance.get("by_restart", []),
         figures_json=embedded(
             {
                 "timeline": charts.timeline(audit),
@@ -56,7 +56,7 @@ def render(audit: Audit) -> str:
             }
         ),
         owners=owners,
-        groups=results["rebalance"].measured.get("by_group", {}) if "rebalance" in results else {},
+        groups=rebalance.get("by_group", {}),
         fill=fill,
         compression=compression,
         plotly=plotly(),
@@ -72,7 +72,7 @@ def environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"figures": listed, "number": number, "table": columns}
+    templates.filters |= {"figures": figures, "number": number, "table": columns}
     return templates
 
 
@@ -81,24 +81,21 @@ def plotly() -> str:
     return resources.files("plotly").joinpath("package_data/plotly.min.js").read_text(encoding="utf-8")
 
 
-def listed(measured: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the figures of a measured tree, as a template loops over them."""
-    return list(figures(measured))
-
-
-def figures(measured: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (what, value with unit) of a measured tree; tables of their own are left out."""
+def figures(measured: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Return (what, value with unit) of a measured tree; tables of their own are left out."""
+    found = []
     for key, value in measured.items():
         if key in ("by_group", "not_judged"):
             continue
         if isinstance(value, Mapping):
             suffix = next((suffix for suffix, _ in _UNITS if key.endswith(suffix)), "")
             label = f"{prefix}{key.removesuffix(suffix).replace('_', ' ')}: "
-            yield from figures({f"{k}{suffix}": v for k, v in value.items()}, label)
+            found += figures({f"{k}{suffix}": v for k, v in value.items()}, label)
         elif not isinstance(value, list):
             suffix, unit = next(((s, u) for s, u in _UNITS if key.endswith(s)), ("", ""))
             label = key.removesuffix(suffix).replace("_", " ") or key
-            yield f"{prefix}{label}", f"{number(value)} {unit}".strip()
+            found.append((f"{prefix}{label}", f"{number(value)} {unit}".strip()))
+    return found
 
 
 def number(value: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -14,7 +13,7 @@ from kedge.evidence.levels import Levels, TrafficLevels, given
 from kedge.evidence.run import Run, Watch
 from kedge.evidence.watch_options import LEAST_BEFORE_S
 from spark_checks.engine.anomalies import tally
-from spark_checks.engine.contract import check_rows, stray
+from spark_checks.engine.contract import check_samples
 from spark_checks.engine.facts import at_places
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import EFFECTS_AFTER_RESTART_US, Restart, read_restarts
@@ -106,33 +105,23 @@ def _asked(level: TrafficLevels, watch: Watch, times: Times, known: bool) -> Tra
 
 
 def _checked(evidence: Evidence, watch: Watch) -> tuple[dict[str, DataFrame], int]:
-    """Return the tables that are there, of what was watched, and the time of the last sample.
-
-    They are held against the contract by one query.
-    """
+    """Return the tables that are there, of what was watched, and the time of the last sample."""
     frames = {name: frame for name in TABLES if (frame := evidence.table(name)) is not None}
-    if not frames:
-        return {}, watch.started_us
-    parts = [frame.agg(F.lit(name).alias("name"), *stray(name)) for name, frame in frames.items()]
-    last = watch.started_us
-    for row in reduce(DataFrame.unionByName, parts).collect():
-        check_rows([row], frames[row["name"]], row["name"], evidence.run)
-        last = max(last, row["most"] or 0)
+    last_us = check_samples(frames, evidence.run)
     for name, frame in frames.items():
         if "group" in frame.columns:
             frames[name] = frame.where(F.col("group").isin([*watch.groups]))
     if (ends := frames.get("end_offsets")) is not None:
         # Ends of a load's mirrors are sampled into the same table.
         frames["end_offsets"] = ends.where(at_places(*((one.cluster, one.topic) for one in watch.topics)))
-    return frames, last
+    return frames, max(watch.started_us, last_us)
 
 
 def _times(evidence: Evidence, watch: Watch, last_us: int) -> Times:
     end = last_us if watch.ended_us is None else watch.ended_us
     run = evidence.run.model_copy(update={"load_until_us": end})
-    actions = evidence.rows("actions")
-    done = [] if actions is None else actions.to_pylist()
-    every = [_removed(one, done) for one in read_restarts(actions, run)]
+    actions = evidence.rows("actions") or []
+    every = [_removed(one, actions) for one in read_restarts(actions, run)]
     restarts = [one for one in every if watch.started_us <= one.begin_us < end]
     if watch.changing and not restarts:
         begin = min(watch.usual_until_us or watch.started_us, end)
@@ -381,12 +370,7 @@ def _measured(found: Found, watch: Watch, times: Times, run: Run) -> dict[str, A
                 "after_per_s": one["after"],
                 "percent": one["percent"],
                 "error_percent": one["error"],
-                **{
-                    key: next((seconds(cell["value_us"]) for cell in sorted(
-                        found.cells["produce_gap_s"], key=lambda cell: -(cell["value_us"] or 0)
-                    ) if cell["who"] == one["who"]), None)
-                    for key in ("produce_gap_s",)
-                },
+                "produce_gap_s": row(pair for pair in every if pair[1]["who"] == one["who"])["produce_gap_s"],
             }
             for one in found.topics
         ],

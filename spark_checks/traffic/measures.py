@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from kedge.evidence.levels import TrafficLevels
 from kedge.evidence.run import Watch
+from spark_checks.engine.stretches import GAP_INTERVALS, unassigned
 from spark_checks.engine.time_bins import BIN_US
-from spark_checks.rebalance.watched import GAP_INTERVALS
+from spark_checks.rebalance.gaps import begun
 from spark_checks.traffic import samples
 from spark_checks.traffic.samples import Times
 
@@ -143,13 +144,13 @@ def _never_waited(found: Found, limit: float | None, times: Times) -> None:
 def _lags(found: Found, lag: DataFrame, times: Times, width: int) -> None:
     of = {one.number: one for one in times.restarts}
     for row in samples.recovered(lag, times).collect() if of else ():
-        group, restart, above = found.groups[row["group"]], of[row["number"]], row["above_us"]
+        group, restart, above = found.groups[row["group"]], of[row["restart"]], row["above_us"]
         # When in its time a change of more than instances touched a group is not known.
         begin = restart.begin_us if restart.service else row["first_us"]
         # Of a group that has nothing of the usual time, nothing is known.
         value = None if row["baseline"] is None else 0 if above is None else above - begin
         error = times.interval_us + (group.get("commits_us") or 0)
-        cell = _cell(row["number"], row["group"], value, error, 0)
+        cell = _cell(row["restart"], row["group"], value, error, 0)
         cell |= {
             "peak": row["peak"],
             "baseline": row["baseline"],
@@ -214,7 +215,7 @@ def _states(
         found.groups[row["group"]] |= {"states_us": row["widest_us"], "usual_unstable_us": row["usual_us"]}
     for row in samples.ending(states, times).collect():
         found.groups[row["group"]] |= row.asDict()
-    sums = {(row["number"], row["group"]): row for row in
+    sums = {(row["restart"], row["group"]): row for row in
             samples.summed(unstable.where("from_us IS NOT NULL"), times).collect()}  # fmt: skip
     numbers = [one.number for one in times.restarts] or [0]
     seen = [name for name, about in found.groups.items() if "states_us" in about]
@@ -222,33 +223,32 @@ def _states(
           "usual_unstable_us")  # fmt: skip
     if assignments is None:
         return
-    gone = samples.unassigned(assignments, times).persist()
+    usual_us = samples.usual("from_us", "to_us", times, Window.partitionBy("group"))
+    gone = unassigned(assignments, times.end_us).withColumn("usual_us", usual_us).persist()
     lost = F.col("from_us").isNotNull()
     for row in (
         gone.groupBy("group")
         .agg(
             F.max("usual_us").alias("usual_unassigned_us"),
             F.count_if(lost & F.col("open") & (F.col("from_us") >= times.usual_us)).alias("unassigned"),
-            F.lit(True).alias("owned"),
+            F.count_distinct("topic", "partition").alias("partitions"),
         )
         .collect()
     ):
         found.groups[row["group"]] |= row.asDict()
     # When a partition was revoked says which restart it was.
-    inside = (F.col("from_us") >= F.col("begin")) & (F.col("from_us") < F.col("until"))
-    during = gone.join(times.windows(gone), inside, "inner").groupBy("number", "group").agg(
+    during = begun(gone, times.windows(gone)).groupBy("restart", "group").agg(
         F.max(F.col("to_us") - F.col("from_us")).alias("value_us"),
-        F.max("partitions").alias("partitions"),
         F.count_distinct("topic", "partition").alias("revoked"),
     )  # fmt: skip
-    longest = {(row["number"], row["group"]): row for row in during.collect()}
-    places = [(n, name) for n in numbers for name in seen if "owned" in found.groups[name]]
+    longest = {(row["restart"], row["group"]): row for row in during.collect()}
+    places = [(n, name) for n in numbers for name in seen if "partitions" in found.groups[name]]
     _fill(found, "unassigned_s", longest, places, level.unassigned_s, "usual_unassigned_us")
     for (_, name), row in longest.items():
         group = found.groups[name]
         # One member, or one partition, leaves no choice.
-        several = min(group.get("members") or 0, row["partitions"]) > 1
-        group["all_revoked"] = group.get("all_revoked") or (several and row["revoked"] == row["partitions"])
+        several = min(group.get("members") or 0, group["partitions"]) > 1
+        group["all_revoked"] = group.get("all_revoked") or (several and row["revoked"] == group["partitions"])
 
 
 def _fill(

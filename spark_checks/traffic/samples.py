@@ -7,13 +7,16 @@ once, by partition or group, and only what it comes to is collected: rows by res
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from spark_checks.engine.stretches import PLACE
+from spark_checks.engine.stretches import stretches as values
+from spark_checks.rebalance.gaps import during, spans
 from spark_checks.rebalance.restarts import Restart
 
 #: A lag that follows a line this well grew, or fell, steadily: what it comes to later is no surprise.
@@ -27,7 +30,6 @@ END_US: Final = 10_000_000
 #: False alarms that a run may have by chance.
 _BY_CHANCE: Final = 0.01
 PARTITION: Final = ("cluster", "topic", "partition")
-PLACE: Final = ("group", "topic", "partition")
 
 
 @dataclass(frozen=True)
@@ -54,58 +56,28 @@ class Times:
         return min(later, default=self.end_us)
 
     def windows(self, frame: DataFrame, whole: bool = False) -> DataFrame:
-        """Return number, begin, until of each restart; of a watch without any number 0, all of its time.
+        """Return the restarts as ``gaps.spans`` does; of a watch without any number 0, all of its time.
 
         ``whole``: it is until the next restart.
         """
-        rows = [
-            (one.number, one.begin_us, self.after(one) if whole else one.until_us) for one in self.restarts
-        ]
-        rows = rows or [(0, self.begin_us, self.end_us)]
-        made = frame.sparkSession.createDataFrame(rows, "number int, begin long, until long")
-        return F.broadcast(made)
+        restarts = [replace(one, until_us=self.after(one)) if whole else one for one in self.restarts]
+        all_of_it = Restart(0, "", "", "", self.begin_us, self.end_us, self.end_us)
+        return spans(frame.sparkSession, restarts or [all_of_it])
 
 
 def stretches(
     samples: DataFrame, keys: Sequence[str], value: Column, counts: Column, times: Times
 ) -> DataFrame:
-    """Return for each value of a key until the next how long it was, from the first sample that counts.
-
-    Args:
-        samples: keys, at_us, and what ``value`` and ``counts`` are made of.
-        keys: whose samples are a sequence.
-        value: what changes, or does not; never null.
-        counts: whether a sample may begin a stretch.
-        times: of the watch.
+    """Return the stretches of values until the next, or the last sample of all, and what is usual of a key.
 
     Returns:
-        keys; moved_us, the first sample with this value; from_us, the first one that counts (null: none
-        does); to_us, the first sample of the next value, or the last one of all; spacing_us, the longest time
-        between samples around it; and of the key: usual_us, the longest stretch of the usual time, moves and
-        usual_samples in it, first_us, last_us.
+        as :func:`engine.stretches.stretches`; and of the key: usual_us, the longest stretch of the usual
+        time, moves and usual_samples in it, first_us, last_us.
     """
-    by = Window.partitionBy(*keys).orderBy("at_us")
-    so_far = by.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    steps = (
-        samples.select(*keys, "at_us", value.alias("value"), counts.alias("counts"))
-        .withColumns({
-            "apart": F.col("at_us") - F.lag("at_us").over(by),
-            "new": F.coalesce(F.col("value") != F.lag("value").over(by), F.lit(True)).cast("int"),
-        })
-        .withColumn("number", F.sum("new").over(so_far))
-    )  # fmt: skip
-    same = steps.groupBy(*keys, "number").agg(
-        F.min("at_us").alias("moved_us"),
-        F.min(F.when(F.col("counts"), F.col("at_us"))).alias("from_us"),
-        F.max("at_us").alias("until_us"),
-        F.max("apart").alias("widest"),
-        F.min_by("apart", "at_us").alias("before"),
-        F.count_if(F.col("at_us") < times.usual_us).alias("samples"),
-    )
-    then = Window.partitionBy(*keys).orderBy("number")
-    ended = same.withColumns({
-        "to_us": F.coalesce(F.lead("moved_us").over(then), F.col("until_us")),
-        "spacing_us": F.coalesce(F.greatest("widest", F.lead("before").over(then)), F.lit(times.interval_us)),
+    early = F.count_if(F.col("at_us") < times.usual_us).alias("samples")
+    ended = values(samples, keys, value, counts, early).withColumns({
+        "to_us": F.coalesce("to_us", "until_us"),
+        "spacing_us": F.coalesce("spacing_us", F.lit(times.interval_us)),
     })  # fmt: skip
     every = Window.partitionBy(*keys)
     return ended.withColumns({
@@ -148,30 +120,6 @@ def unstable(states: DataFrame, times: Times) -> DataFrame:
     return stretches(states, ["group"], stable, ~stable, times)
 
 
-def unassigned(assignments: DataFrame, times: Times) -> DataFrame:
-    """Return the stretches from a partition's revocation until any member has it: PLACE, from_us, to_us.
-
-    ``open``: nobody had it again; ``partitions``: how many the group had; usual_us as of stretches.
-    from_us is null in the rows of other changes.
-    """
-    rows = assignments.withColumn("assigned", F.col("event") == "assigned")
-    by = Window.partitionBy(*PLACE).orderBy("at_us", "assigned")
-    later = by.rowsBetween(1, Window.unboundedFollowing)
-    taken_over = F.lag("assigned").over(by) & (F.lag("consumer").over(by) != F.col("consumer"))
-    rows = rows.withColumns({
-        "back_us": F.min(F.when(F.col("assigned"), F.col("at_us"))).over(later),
-        "taken_over": F.coalesce(taken_over, F.lit(False)),
-        "partitions": F.size(F.collect_set(F.struct("topic", "partition")).over(Window.partitionBy("group"))),
-    })  # fmt: skip
-    lost = ~F.col("assigned") & ~F.col("taken_over")
-    begin = F.when(lost, F.col("at_us")).alias("from_us")
-    gone = rows.select(*PLACE, begin, "back_us", "partitions").withColumns({
-        "to_us": F.coalesce("back_us", F.lit(times.end_us)),
-        "open": F.col("back_us").isNull(),
-    })  # fmt: skip
-    return gone.withColumn("usual_us", usual("from_us", "to_us", times, Window.partitionBy("group")))
-
-
 def unlikely(longer_us: Column, times: Times, watched: int) -> Column:
     """Return whether a partition that is quiet for longer than this is so by more than chance.
 
@@ -198,19 +146,18 @@ def worst(
     saying.
 
     Returns:
-        number, who; worst (value_us, error_us, place) and high_us, the most that one was; over (low_us,
+        restart, who; worst (value_us, error_us, place) and high_us, the most that one was; over (low_us,
         value_us, place), the one that was longest at least, of all; unjudged, partitions that cannot be
         judged, and unjudged_us, their longest usual stretch.
     """
-    inside = (F.col("from_us") < F.col("until")) & (F.col("to_us") > F.col("begin"))
-    touched = found.drop("until_us", "number").join(times.windows(found), inside, "inner").withColumns({
+    touched = during(found.drop("until_us"), times.windows(found)).withColumns({
         "value_us": lasted(),
         "error_us": error,
         "low_us": F.when(known, lasted() - error).otherwise(proof),
         "place": F.concat_ws("-", "topic", "partition"),
     })  # fmt: skip
     low = F.col("low_us")
-    return touched.groupBy("number", *who).agg(
+    return touched.groupBy("restart", *who).agg(
         F.max(F.when(known, F.struct("value_us", "error_us", "place"))).alias("worst"),
         F.max(F.when(low.isNotNull(), F.struct("low_us", "value_us", "place"))).alias("over"),
         F.max(F.when(known, F.col("value_us") + F.col("error_us"))).alias("high_us"),
@@ -220,11 +167,10 @@ def worst(
 
 
 def summed(found: DataFrame, times: Times) -> DataFrame:
-    """Return by restart and group how long its stretches lay within it: number, group, value_us, error_us."""
-    inside = (F.col("from_us") < F.col("until")) & (F.col("to_us") > F.col("begin"))
-    touched = found.drop("until_us", "number").join(times.windows(found), inside, "inner")
-    part = F.least("to_us", "until") - F.greatest("from_us", "begin")
-    return touched.groupBy("number", "group").agg(
+    """Return how long a group's stretches lay within each restart: restart, group, value_us, error_us."""
+    touched = during(found.drop("until_us"), times.windows(found))
+    part = F.least("to_us", "until_us") - F.greatest("from_us", "begin_us")
+    return touched.groupBy("restart", "group").agg(
         F.sum(part).alias("value_us"), F.sum("spacing_us").alias("error_us")
     )
 
@@ -261,12 +207,12 @@ def lags(offsets: DataFrame, times: Times) -> DataFrame:
 
 
 def recovered(lag: DataFrame, times: Times) -> DataFrame:
-    """Return number, group, baseline, peak, last_us; lag was above usual from first_us to above_us."""
-    inside = F.col("at_us").between(F.col("begin"), F.col("until"))
+    """Return restart, group, baseline, peak, last_us; lag was above usual from first_us to above_us."""
+    inside = F.col("at_us").between(F.col("begin_us"), F.col("until_us"))
     above = F.when(F.col("lag") > F.col("allowed"), F.col("at_us"))
     return (
         lag.join(times.windows(lag, whole=True), inside, "inner")
-        .groupBy("number", "group")
+        .groupBy("restart", "group")
         .agg(
             F.first("baseline").alias("baseline"),
             F.max("lag").alias("peak"),

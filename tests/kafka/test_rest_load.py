@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from lab.services.rest_proxies import RunningProxy, running_proxy, unpack
-from tests.answering import JsonHandler
+from tests.answering import JsonHandler, Server
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.forwarder import forwarder_in_place_of_haproxy
@@ -139,21 +139,14 @@ def test_a_request_that_has_left_gets_its_answer_also_after_the_last_was_sent(
 ) -> None:
     answers = _AnswersLikeAProxyThatTakesItsTime.may_answer
     answers.set()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _AnswersLikeAProxyThatTakesItsTime)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        part = rest(topic, f"http://127.0.0.1:{server.server_port}", consumers=0)
-        run = load_run(rest=part, drain_s=0).start()
+    with Server(_AnswersLikeAProxyThatTakesItsTime) as server:
+        run = load_run(rest=rest(topic, server.url, consumers=0), drain_s=0).start()
         run.await_acked(RATE)
         answers.clear()
         run.enough()
         run.await_phase("draining")
         answers.set()
         assert run.ended() == 0, run.output.read_text()
-    finally:
-        answers.set()
-        server.shutdown()
-        server.server_close()
     ledger = run.table("ledger")
     assert set(ledger[ledger["sent_us"].notna()]["outcome"]) == {"acked"}
 
@@ -161,14 +154,9 @@ def test_a_request_that_has_left_gets_its_answer_also_after_the_last_was_sent(
 def test_proxy_that_answers_200_with_an_error_inside_is_refused(
     load_run: Callable[..., LoadRun], topic: str
 ) -> None:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _AnswersLikeAProxyWithoutABroker)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        run = load_run(rest=rest(topic, f"http://127.0.0.1:{server.server_port}")).start()
+    with Server(_AnswersLikeAProxyWithoutABroker) as server:
+        run = load_run(rest=rest(topic, server.url)).start()
         assert run.ended() == 2
-    finally:
-        server.shutdown()
-        server.server_close()
     (line,) = run.output.read_text().splitlines()
     assert "does not take a record: error_code 50003: timed out" in line
     assert not run.children()

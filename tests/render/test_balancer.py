@@ -7,28 +7,23 @@ import gzip
 import json
 import os
 import re
-import shutil
 import signal
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-import httpx
 import pytest
 
-from kedge.deploy.rendering import render_instance
-from kedge.services.planning import make_plan
 from plugins.module_utils.haproxy import former_workers, in_flight, worker
 from plugins.modules.haproxy_drain import await_up
-from tests.answering import JsonHandler
+from tests.answering import JsonHandler, Server
 from tests.awaiting import await_that
-from tests.balancers import Running, answers
+from tests.balancers import Running, answers, files_of, free_port, placed, planned_balancer, running
 from tests.kafka.modules import run_module
 from tests.rest_inventories import rest
 
@@ -43,13 +38,11 @@ LIMIT_S = 20
 SERVERS = tuple(f"rest{host}:{port}" for host in (1, 2) for port in (8082, 8083))
 
 
-class Proxy(ThreadingHTTPServer):
+class Proxy(Server):
     """Stands in for a REST proxy: it knows the consumers that it made, and what a produce is answered."""
 
-    daemon_threads = True
-
     def __init__(self, identity: str) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.identity = identity
         self.consumers: set[str] = set()
         self.produced = OFFSET
@@ -57,7 +50,6 @@ class Proxy(ThreadingHTTPServer):
         self.slow.set()
         self.asked = threading.Event()
         self.keeps = True
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
 
 class Handler(JsonHandler, BaseHTTPRequestHandler):
@@ -92,10 +84,9 @@ class Handler(JsonHandler, BaseHTTPRequestHandler):
         super().end_headers()
 
 
-def file_of_plan(hosts: int = 1) -> str:
-    plan = make_plan(rest(hosts, groups={"rest_balancer": ("lb1",)}, instances_per_host=2)).to_json()
-    (instance,) = plan["hosts"]["lb1"]["services"]["rest_balancer"]["instances"]
-    return render_instance("rest-balancer", instance)["haproxy.cfg"]
+def file_of_plan(hosts: int = 1, **role: Any) -> str:
+    inventory = rest(hosts, groups={"rest_balancer": ("lb1",)}, instances_per_host=2, **role)
+    return files_of(planned_balancer(inventory))["haproxy.cfg"]
 
 
 @pytest.fixture
@@ -103,39 +94,18 @@ def proxies() -> Iterator[list[Proxy]]:
     started = [Proxy("rest1-8082"), Proxy("rest1-8083")]
     yield started
     for proxy in started:
-        proxy.shutdown()
-        proxy.server_close()
+        proxy.stop()
 
 
 @contextlib.contextmanager
 def running_balancer(proxies: list[Proxy], tmp_path: Path, mode: str) -> Iterator[Running]:
     """Run HAProxy, ``-db`` in one process and ``-W`` with a worker that a reload replaces."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    text = file_of_plan(len(proxies) // 2)
-    servers = [proxy.identity.replace("-", ":") for proxy in proxies]
-    for proxy, server in zip(proxies, servers, strict=True):
-        text, times = re.subn(rf"( server {server}) \S+", rf"\1 127.0.0.1:{proxy.server_port}", text)
-        assert times == 2
-    text = re.sub(r"bind 0\.0\.0\.0:\d+", f"bind 127.0.0.1:{port}", text)
-    text = text.replace("\n    log /dev/log local0 notice", "")
-    runtime = tmp_path / "admin.sock"
-    text = text.replace("/run/rest-balancer/haproxy/", f"{tmp_path}/")
-    (tmp_path / "haproxy.cfg").write_text(text)
-    haproxy = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/sbin")
-    assert haproxy is not None
-    with (tmp_path / "log").open("w") as log:
-        running = subprocess.Popen([haproxy, mode, "-f", tmp_path / "haproxy.cfg"], stdout=log, stderr=log)
-    try:
-        await_that(lambda: runtime.exists() or running.poll() is not None, "the balancer runs")
-        assert running.poll() is None, (tmp_path / "log").read_text()
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LIMIT_S) as client:
-            found = Running(client, runtime, running.pid, tmp_path / "haproxy.cfg")
-            await_that(lambda: all(found.status(server).startswith("UP") for server in servers), "all are in")
-            yield found
-    finally:
-        running.terminate()
-        running.wait()
+    ports = {proxy.identity.replace("-", ":"): proxy.server_port for proxy in proxies}
+    port = free_port()
+    text = placed(file_of_plan(len(proxies) // 2), ports, port, tmp_path)
+    with running(text, port, tmp_path, mode) as found:
+        await_that(lambda: all(found.status(server).startswith("UP") for server in ports), "all are in")
+        yield found
 
 
 @pytest.fixture
@@ -181,8 +151,7 @@ def test_consumer_of_a_process_that_just_died_is_answered_by_no_other(
 ) -> None:
     for name in ("a", "b"):  # one in each process
         assert balancer.client.post("/consumers/g", json={"name": name}).status_code == 200
-    proxies[0].shutdown()
-    proxies[0].server_close()
+    proxies[0].stop()
     answers = [balancer.client.get(f"/consumers/g/instances/{name}/records") for name in ("a", "b")]
     assert sorted(a.status_code for a in answers) == [200, 503]
     assert next(a for a in answers if a.status_code == 503).json()["error_code"] == 50302
@@ -200,8 +169,7 @@ def test_a_host_whose_instances_all_refuse_costs_no_request(tmp_path: Path) -> N
         busy = [pool.submit(balancer.client.post, "/topics/slow", json={}) for _ in proxies]
         assert all(proxy.asked.wait(LIMIT_S) for proxy in proxies)
         for proxy in gone:
-            proxy.shutdown()
-            proxy.server_close()
+            proxy.stop()
             proxy.keeps = False
             proxy.slow.set()
         await_that(lambda: on_servers(balancer, *SERVERS) == [1, 1, 0, 0], "one host alone has requests")
@@ -211,8 +179,7 @@ def test_a_host_whose_instances_all_refuse_costs_no_request(tmp_path: Path) -> N
         assert answers == [200] * 8
         assert [request.result().status_code for request in busy] == [200] * 4
     for proxy in here:
-        proxy.shutdown()
-        proxy.server_close()
+        proxy.stop()
 
 
 def test_draining_home_still_answers_its_consumers(balancer: Running) -> None:
@@ -322,10 +289,7 @@ def on_servers(balancer: Running, *servers: str) -> list[int]:
 
 def bridges(version: str) -> str:
     """Return the balancer's file before two bridges of a host."""
-    bridge = {"distribution": "strimzi", "version": version, "archive": "/a", "archive_checksum": "a1" * 32}
-    plan = make_plan(rest(1, groups={"rest_balancer": ("lb1",)}, instances_per_host=2, **bridge)).to_json()
-    (instance,) = plan["hosts"]["lb1"]["services"]["rest_balancer"]["instances"]
-    return render_instance("rest-balancer", instance)["haproxy.cfg"]
+    return file_of_plan(distribution="strimzi", version=version)
 
 
 def test_a_proxy_that_makes_a_producer_for_each_check_is_asked_how_it_is() -> None:

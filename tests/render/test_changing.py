@@ -75,8 +75,7 @@ def site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     made = Site(tmp_path, getattr(request, "param", Speech()))
     yield made
     for proxy in made.proxies:
-        proxy.shutdown()
-        proxy.server_close()
+        proxy.stop()
 
 
 def all_up(balancer: Running) -> bool:

@@ -150,8 +150,7 @@ class Site:
         elif step.do == "stop":
             haproxy_drain.await_former(self.module(name))
             stand_in = self.up.pop(name)
-            stand_in.shutdown()
-            stand_in.server_close()
+            stand_in.stop()
         else:
             found = servers(str(self.balancer.socket), "rest")
             assert haproxy_drain.refusal("drain", name, found) is None, (step, self.balancer.statuses())
@@ -194,8 +193,7 @@ class Site:
 
     def close(self) -> None:
         for proxy in self.up.values():
-            proxy.shutdown()
-            proxy.server_close()
+            proxy.stop()
 
 
 def checked(balancer: Running) -> None:

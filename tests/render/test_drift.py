@@ -11,7 +11,6 @@ import pytest
 from kedge.deploy.drift import (
     changes_line,
     describe,
-    describe_files,
     going_back,
     hide_secrets,
     lines_of,
@@ -314,23 +313,14 @@ def test_services_that_are_not_compared_are_named_with_the_reason() -> None:
     ]
 
 
-def test_a_service_that_is_no_release_is_shown_by_what_its_modules_would_change() -> None:
-    diff = {
-        "before_header": "/etc/haproxy/haproxy.cfg (content)",
-        "after_header": "/etc/haproxy/haproxy.cfg (content)",
-        "before": "defaults\n    timeout server 60s\n",
-        "after": "defaults\n    timeout server 90s\n",
-    }
-    found = {"lines": describe_files([diff])}
-    assert lines_of({"rest_balancer": found}, ["rest_balancer"], {}) == [
-        "rest_balancer: differs; a deploy would change it",
-        "  /etc/haproxy/haproxy.cfg",
-        "     defaults",
-        "    -    timeout server 60s",
-        "    +    timeout server 90s",
+def test_a_service_that_is_no_release_is_shown_by_the_lines_that_its_role_noted() -> None:
+    found = {"lines": ["-no Java", "+openjdk-17-jre-headless"]}
+    assert lines_of({"java": found}, ["java"], {}) == [
+        "java: differs; a deploy would change it",
+        "  -no Java",
+        "  +openjdk-17-jre-headless",
     ]
-    same = {"lines": describe_files([diff | {"after": diff["before"]}])}
-    assert lines_of({"rest_balancer": same}, ["rest_balancer"], {}) == ["rest_balancer: as planned"]
+    assert lines_of({"java": {"lines": []}}, ["java"], {}) == ["java: as planned"]
 
 
 def test_topics_that_would_be_made_or_changed_are_shown() -> None:

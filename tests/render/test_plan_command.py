@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import subprocess
 import sys
@@ -232,19 +231,6 @@ def test_a_secret_is_never_printed(inventory: Path, arguments: list[str]) -> Non
     if "--diff" not in arguments:
         assert key in done.stdout
         assert "***" in done.stdout
-
-
-def test_json_has_the_documented_form(inventory: Path) -> None:
-    plan = json.loads(run("-i", inventory, "--format", "json").stdout)
-    instance = plan["hosts"]["rest1"]["services"]["kafka_rest"]["instances"][0]
-    assert set(instance) >= {"name", "port", "settings"}
-    assert set(instance["settings"][0]) >= {"file", "key", "value", "rule", "because", "source", "basis"}
-    assert set(plan["findings"][0]) == {"severity", "rule", "where", "message", "fix", "subject"}
-
-
-def test_wide_reasons_are_wrapped(inventory: Path) -> None:
-    lines = run("-i", inventory).stdout.splitlines()
-    assert [x for x in lines if len(x) > 110 and x.startswith("        ")] == []
 
 
 def test_recommendations_are_taken_as_ansible_takes_them_and_what_they_change_is_printed(

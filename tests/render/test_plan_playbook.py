@@ -104,6 +104,8 @@ def test_what_is_compared_follows_from_the_roles_that_can(inventory: Path, tmp_p
         (tmp_path / "roles" / role / "tasks" / file).touch()
     assert kedge_reachable.comparing_roles(tmp_path / "roles") == {"a"}
     assert kedge_reachable.comparing_roles(ROOT / "roles") >= {"kafka_broker", "kafka_rest"}
+    why = {service: kedge_reachable._why_not(service) for service in ("mapr_streams", "packages")}
+    assert why == {"mapr_streams": "no role deploys it", "packages": "roles/packages has no tasks/drift.yml"}
 
 
 @pytest.mark.parametrize(

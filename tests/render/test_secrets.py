@@ -170,7 +170,7 @@ def test_a_load_that_is_kept_with_its_run_has_no_secret(plan: Plan) -> None:
         "kafka": {"topic": "t", "consumer": {"ssl.key.password": PLANTED["broker"], "fetch.min.bytes": 1}},
         "rest": {"topic": "t", "user": "client", "password": PLANTED["client"]},
     }
-    spec = load_spec(verify, document, "run", ["lb1"])
+    spec = load_spec(verify, document, "run")
     assert (spec["client"]["sasl.username"], spec["rest"]["user"]) == ("kedge", "client")
     assert leaked(json.dumps(spec)) == []
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -132,34 +133,36 @@ def test_a_submitted_job_runs_where_and_as_it_was_submitted(folder: Path, alone:
 
 
 def test_an_executor_that_is_killed_changes_no_verdict(folder: Path, alone: str, master: str) -> None:
-    before = {*folder.glob("worker1/app-*")}
-
-    def kill() -> None:
-        """Kill the first worker's executor once it has done something."""
-
-        def busy() -> bool:
-            logs = (
-                app / number / "stderr" for app in {*folder.glob("worker1/app-*")} - before for number in "01"
-            )
-            return any("Finished task" in log.read_text(errors="replace") for log in logs if log.is_file())
-
-        await_that(busy, "an executor of the first worker finishes a task", 300)
-        [executor] = executors(folder / "worker1")
-        os.kill(executor, signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    found, events = submitted(folder, master, "killed")
-    killer.join()
-    assert of(events, "ExecutorRemoved")
+    with ThreadPoolExecutor() as pool:
+        killed = pool.submit(kill_at_a_task, folder, "killed")
+        found, events = submitted(folder, master, "killed")
+        executor = killed.result()
+    assert executor in {one["Executor ID"] for one in of(events, "ExecutorRemoved")}
+    lost = [one for one in of(events, "TaskEnd") if one["Task Info"]["Executor ID"] == executor]
+    assert "ExecutorLostFailure" in {one["Task End Reason"]["Reason"] for one in lost}
     assert len(of(events, "ExecutorAdded")) > len(WORKERS)
     assert found == alone
 
 
-def executors(worker: Path) -> list[int]:
-    """Return the processes of Java in a worker's folder."""
-    return [
-        int(process.name)
-        for process in Path("/proc").glob("[0-9]*")
-        if worker in (process / "cwd").resolve().parents and (process / "exe").resolve().name == "java"
-    ]
+def kill_at_a_task(folder: Path, name: str) -> str:
+    """Kill the first worker's executor while checks run and it has begun a task; return its number."""
+
+    def judging() -> str:
+        logs = (folder / f"{name}-events").glob("app-*")
+        return next((log.stem for log in logs if '"spark.jobGroup.id":"delivery"' in log.read_text()), "")
+
+    application = await_that(judging, "the job's first checks begin", 300)
+    [log] = folder.glob(f"worker1/{application}/*/stderr")
+    process = re.search(r"Started daemon with process name: (\d+)@", log.read_text())
+    assert process
+
+    def killed() -> bool:
+        # Stopped, it ends no task between the look and the kill.
+        os.kill(int(process[1]), signal.SIGSTOP)
+        said = log.read_text(errors="replace")
+        busy = said.count("Running task") > said.count("Finished task")
+        os.kill(int(process[1]), signal.SIGKILL if busy else signal.SIGCONT)
+        return busy
+
+    await_that(killed, "the first worker's executor has a task")
+    return log.parent.name

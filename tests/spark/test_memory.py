@@ -126,20 +126,21 @@ def test_one_silent_instance_keeps_the_others_from_passing(spark: SparkSession) 
 
 
 @pytest.mark.parametrize(
-    ("seconds", "spans", "longest"),
+    ("silent", "ran", "longest"),
     [
-        ([1, 2, 3], [(0, 10)], 7),
-        ([6, 7], [(0, 10)], 6),
-        ([1, 9, 20], [(0, 21)], 11),
-        ([1, 2, 18, 19], [(0, 3), (17, 20)], 1),
-        ([], [(0, 4), (5, 9)], 4),
+        ([(3, 30)], [(0, 30)], 27),
+        ([(0, 16), (20, 31)], [(0, 31)], 16),
+        ([(2, 28)], [(0, 3), (27, 30)], 0),
+        ([(2, 28)], [(0, 3), (8, 30)], 20),
+        ([], [(0, 30)], 0),
     ],
-    ids=["silent to the end", "late", "a hole", "a restart explains it", "never"],
+    ids=["to the end", "the longest", "a restart explains it", "a restart explains a part", "never"],
 )
 def test_the_longest_time_without_a_sample_leaves_restarts_out(
-    seconds: list[float], spans: list[tuple[float, float]], longest: float
+    silent: list[tuple[int, int]], ran: list[tuple[int, int]], longest: float
 ) -> None:
-    assert memory.unseen_s(seconds, spans) == longest
+    in_us = ([(begin * 1_000_000, end * 1_000_000) for begin, end in spans] for spans in (silent, ran))
+    assert memory.unseen_s(*in_us) == longest
 
 
 @pytest.mark.parametrize("restarted", [True, False])

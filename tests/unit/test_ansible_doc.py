@@ -77,8 +77,11 @@ def test_the_documentation_of_a_module_has_its_arguments(name: str, monkeypatch:
         class AskedError(Exception):
             pass
 
-        def noted(*_: Any, argument_spec: dict[str, Any], **__: Any) -> None:
+        def noted(*_: Any, argument_spec: dict[str, Any], supports_check_mode: bool, **__: Any) -> None:
             asked.update(argument_spec)
+            assert supports_check_mode, (
+                "a deploy with --check would pass over it, and fail where its answer is read"
+            )
             raise AskedError
 
         monkeypatch.setattr(module, "AnsibleModule", noted)

@@ -14,6 +14,7 @@ import pytest
 from kedge.evidence.levels import Levels
 from kedge.evidence.load_options import LoadError
 from kedge.evidence.load_state import await_phase
+from kedge.evidence.load_state import main as await_command
 from kedge.evidence.run import parse_run
 from kedge.evidence.writing import EvidenceWriter
 from spark_checks.__main__ import settled
@@ -118,6 +119,17 @@ def test_a_load_that_does_not_come_to_its_end_is_an_error(tmp_path: Path, phase:
     state(tmp_path, phase, "no disk")
     with pytest.raises(LoadError, match=message):
         await_phase(tmp_path, "done", 0, print)
+
+
+def test_a_playbook_waits_for_a_phase_and_its_last_line_says_why_it_does_not_come(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state(tmp_path, "running")
+    assert await_command([str(tmp_path), "running", "0"]) == 0
+    state(tmp_path, "failed", "no disk")
+    assert await_command([str(tmp_path), "running", "0"]) == 2
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == f"the load failed: no disk; see {tmp_path}/load.log. No instance was touched"
 
 
 def test_of_running_evidence_the_first_rows_of_each_writer_are_sampled(tmp_path: Path) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
-from lab.bench.clients.__main__ import while_time
-from lab.bench.clients.cases import consumers, losses
 from lab.bench.clients.tables import around_median, claim, medians, table
 
 
@@ -19,19 +16,6 @@ def repetition(rate: float, kind: str = "FetchConsumer") -> dict[str, Any]:
         full["sent"] = rate * 5
     steady = {"requests_per_s": {kind: 7}, "latency_ms": {"p50": 1.0, "p99": 9.0, "p99.9": 20.0}}
     return {"full": full, "steady": steady}
-
-
-def test_the_consumers_settings_are_compared_one_by_one() -> None:
-    keys = {key for name, config in consumers(6).items() if "=" in name for key in config}
-    assert keys == {"fetch.min.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes", "max.poll.records"}
-
-
-def test_producers_whose_leader_is_killed_differ_by_acks_alone() -> None:
-    cases = losses(1)
-    assert [config["acks"] for config in cases.values()] == ["0", "1", "all"]
-    assert [config["enable.idempotence"] for config in cases.values()] == ["false", "false", "true"]
-    rest = [{k: v for k, v in c.items() if k not in ("acks", "enable.idempotence")} for c in cases.values()]
-    assert rest[0] == rest[1] == rest[2]
 
 
 def test_cpu_is_that_of_a_million_records_and_the_spread_that_of_the_rates() -> None:
@@ -68,8 +52,3 @@ def test_the_interval_of_a_median_leaves_out_what_chance_may_bring() -> None:
     assert around_median(nine) == (2.0, 5.0, 8.0)
     assert around_median([3.0, 1.0, 2.0]) == (1.0, 2.0, 3.0), "too few to leave one out"
     assert around_median([float(n) for n in range(12)]) == (2.0, 5.5, 9.0)
-
-
-def test_repetitions_end_while_there_is_time() -> None:
-    assert list(while_time(3, time.monotonic() + 60)) == [0, 1, 2]
-    assert list(while_time(3, time.monotonic() - 1)) == [0], "one at least"

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, ClassVar
-from unittest.mock import Mock
+from typing import Any
 
 import pytest
 
 from kedge.plan.inventory.reading import read_inventory
 from kedge.services.planning import make_plan
 from kedge.services.registry import SERVICES
-from kedge.setup.packages import find
-from lab.bench.rest import producing
+from lab.bench.rebalance.proxies import _Watched
 from lab.bench.rest.__main__ import PARTS, main
 from lab.bench.rest.cases import Produce, variants
 from lab.bench.rest.drive import ProxyRefusedError, produce
 from lab.bench.rest.fleet import FleetError, Proxies, proxies
 from lab.bench.rest.real import costs
 from lab.bench.rest.restarts import Group
-from tests.answering import JsonHandler
+from tests.answering import JsonHandler, Server
+from verify.watch.ownership import GroupSample
 
 OFFSET: dict[str, Any] = {"partition": 0, "offset": 1, "error_code": None}
 
@@ -33,13 +31,10 @@ class Proxy(JsonHandler, BaseHTTPRequestHandler):
     """Stands in for a REST proxy that takes every record, or none where ``entry`` says so."""
 
     entry = OFFSET
-    connections: ClassVar[set[Any]] = set()
-    body: ClassVar[Any] = None
     produced = 0
 
     def do_POST(self) -> None:
-        Proxy.connections.add(self.client_address)
-        body = Proxy.body = self.asked()
+        body = self.asked()
         if self.path.startswith("/topics/"):
             Proxy.produced += 1
             self.answer(200, {"offsets": [Proxy.entry] * len(body["records"])})
@@ -55,28 +50,11 @@ class Proxy(JsonHandler, BaseHTTPRequestHandler):
         self.answer(200, {})
 
 
-class Server(ThreadingHTTPServer):
-    request_queue_size = 50  # as a proxy's own; all clients of a case come at once
-
-
 @pytest.fixture
 def url() -> Iterator[str]:
-    Proxy.entry, Proxy.connections = OFFSET, set()
-    server = Server(("127.0.0.1", 0), Proxy)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.mark.process
-def test_records_are_counted_and_sessions_keep_their_connection(url: str) -> None:
-    found = produce([url], "t", Produce(10, clients=2), 20, 0.5)
-    assert found["records_per_s"] > 10
-    assert found["p99_ms"] >= found["p50_ms"] > 0
-    assert len(Proxy.connections) == 2
-    produce([url], "t", Produce(10, clients=2, session=False), 20, 0.5)
-    assert len(Proxy.connections) > 6
+    Proxy.entry = OFFSET
+    with Server(Proxy) as server:
+        yield server.url
 
 
 @pytest.mark.process
@@ -84,40 +62,6 @@ def test_what_a_connection_sends_first_does_not_count(url: str) -> None:
     Proxy.produced = 0
     found = produce([url], "t", Produce(1, clients=1), 20, 0.2, uncounted_s=0.6)
     assert 0 < found["records_per_s"] * 0.2 < Proxy.produced / 2
-
-
-@pytest.mark.process
-def test_records_of_a_request_have_the_values_in_turn(url: str) -> None:
-    produce([url], "t", Produce(3, clients=1), 0, 0.3, [b"a", b"b"])
-    assert Proxy.body == {"records": [{"value": "YQ=="}, {"value": "Yg=="}, {"value": "YQ=="}]}
-
-
-@pytest.mark.process
-def test_a_balancer_hands_requests_on_and_ends(url: str, tmp_path: Path) -> None:
-    program = find("haproxy")
-    assert program
-    with producing.balancer(program, tmp_path / "always", url, "http-reuse always", "") as before:
-        assert before != url
-        produce([before], "t", Produce(1, clients=1), 10, 0.3)
-    with pytest.raises(ProxyRefusedError, match="refused"):
-        produce([before], "t", Produce(1, clients=1), 10, 0.3)
-
-
-def test_a_proxy_that_refuses_while_it_warms_up_gets_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    start = tmp_path / "bin" / "kafka-rest-start"
-    start.parent.mkdir()
-    start.touch()
-    refused = Mock(side_effect=ProxyRefusedError("http://x: HTTP 503"))
-    variants = contextlib.nullcontext({"defaults": ("http://x",)})
-    monkeypatch.setattr(producing, "kafka_jars", lambda: tmp_path)
-    monkeypatch.setattr(producing, "running_broker", lambda *_, **__: contextlib.nullcontext(Mock()))
-    monkeypatch.setattr(producing, "unpack", lambda *_: tmp_path)
-    monkeypatch.setattr(producing, "produce", refused)
-    monkeypatch.setattr(producing, "_PARTS", {"producer": (lambda _: variants, ("by_100",))})
-    assert producing.main(["archive.tar.gz", "producer"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == "lab.bench.rest.producing: http://x: HTTP 503"
 
 
 @pytest.mark.process
@@ -205,3 +149,17 @@ def test_costs_of_a_request_a_record_and_a_byte_are_found_from_their_sums() -> N
     assert costs(took) == {"request_us": 400, "record_us": 5.4, "byte_ns": 6.4, "farthest": 1}
     took[100, 100] *= 2
     assert costs(took)["farthest"] > 1.2
+
+
+def test_a_partition_is_alone_from_the_sample_that_had_an_owner_to_the_next_one() -> None:
+    def sample(state: str, members: dict[str, set[Any]]) -> GroupSample:
+        return GroupSample(state, "range", False, {name: frozenset(owned) for name, owned in members.items()})
+
+    watched = _Watched(2)
+    watched.tell(sample("Stable", {"a": {("t", 0)}}), 1_000_000)
+    watched.forget()
+    watched.tell(sample("PreparingRebalance", {"a": set()}), 2_000_000)
+    assert watched.worst_s() == 1
+    watched.tell(sample("Stable", {"b": {("t", 0)}}), 4_500_000)
+    watched.tell(sample("Stable", {"b": {("t", 0)}}), 9_000_000)
+    assert watched.worst_s() == 3.5

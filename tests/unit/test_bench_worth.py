@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,9 @@ from kedge.services.planning import make_plan
 from kedge.services.registry import SERVICES
 from kedge.trials.figures import collapsed, compare
 from kedge.trials.table import as_json, from_json
-from lab.bench.rest.drive import ProxyRefusedError
-from lab.bench.rest.fleet import FleetError, Proxies
 from lab.bench.turns import Measured, TurnError, steady, take_turns
-from lab.bench.worth import __main__ as worth
-from lab.bench.worth import fleet as on_fleet
 from lab.bench.worth.classes import CLASSES, variables
-from lab.bench.worth.table import reports, tables, worse
+from lab.bench.worth.table import worse
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = ROOT / "inventories/local"
@@ -109,111 +104,6 @@ def test_an_inventory_without_load_through_proxies_is_refused() -> None:
     inventory = read_inventory(LOCAL, SERVICES, ['{"verify": {"kafka": {}}}'])
     with pytest.raises(ValueError, match=r"verify\.rest is missing"):
         variables(CLASSES["requests-1"], inventory)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["requests"], "no class requests; there are: requests-1,"),
-        (["mirror", "--variants", "planned,stock"], "name planned after what it is compared with"),
-        (["mirror", "--variants", "stock"], "name planned after what it is compared with"),
-        (["mirror", "--variants", "stock,tuned,planned"], "name planned after what it is compared with"),
-        (["mirror", "kill"], "--inventory is missing: kill are played on a fleet"),
-    ],
-)
-def test_what_cannot_be_played_gets_one_line(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert worth.main(words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
-
-
-def test_check_says_what_would_be_played_and_touches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert worth.main(["--check", "--blocks", "2"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines] == list(CLASSES)
-    # No document bounds the RocksDB of an application.
-    assert lines[-1].endswith("stock, planned in 2 blocks, 8 turns")
-
-
-class Fleet:
-    """Stands in for hosts, playbooks and proxies: rates by variant, and what was played."""
-
-    def __init__(self, rates: Mapping[str, float], monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-        self.rates, self.played = rates, list[str]()
-        self.connections: list[Any] = []
-        self.variant = "planned"
-        proxies = Proxies("sandbox", "1.0.0", (("h", "kafka-rest@1", "http://h:1"),), session_s=1)
-        monkeypatch.setattr(worth, "proxies", lambda *_: proxies)
-        monkeypatch.setattr(worth, "put_back", self.put_back)
-        monkeypatch.setattr(on_fleet, "ROOT", folder)
-        monkeypatch.setattr(on_fleet, "deployed", lambda _, extra: self.deploy(extra, proxies))
-        monkeypatch.setattr(on_fleet, "play", self.play)
-        monkeypatch.setattr(on_fleet, "produce", self.produce)
-
-    @contextlib.contextmanager
-    def put_back(self, _: Path) -> Iterator[None]:
-        yield
-        self.played.append("put back")
-
-    def deploy(self, extra: Mapping[str, Any], proxies: Proxies) -> Proxies:
-        self.variant = extra.get("advice", "planned")
-        self.connections.append(extra.get("kafka_rest_workload", {}).get("connections"))
-        self.played.append(self.variant)
-        return proxies
-
-    def play(self, _: Path, extra: Mapping[str, Any], *__: str, playbook: str = "deploy.yml") -> None:
-        self.played.append(playbook)
-        if playbook != "compare.yml":
-            return
-        if not self.rates:
-            raise FleetError("compare.yml failed: unreachable")
-        variants, blocks = extra["arms"], extra["trials_blocks"]
-        found = take_turns(variants, blocks, Turns(self.rates), lambda _: None)
-        report = Path(extra["kedge_runs_dir"]) / "latest" / "report"
-        report.mkdir(parents=True)
-        document = {**found, "run_id": "r", "failed": {}, "trials": []}
-        (report / "comparison.json").write_text(json.dumps(document))
-
-    def produce(self, *_: Any, **__: Any) -> dict[str, float]:
-        if not (own := self.rates[self.variant]):
-            raise ProxyRefusedError("no request was answered")
-        return {"records_per_s": own + len(self.played) * 0.01, "p50_ms": 1.0, "p99_ms": 2.0}
-
-
-def play(folder: Path, *words: str) -> int:
-    return worth.main([*words, "-i", str(LOCAL), "--out", str(folder / "out"), "--variants", "stock,planned"])
-
-
-def test_each_class_leaves_a_report_and_the_fleet_is_put_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fleet = Fleet({"stock": 100, "planned": 120}, monkeypatch, tmp_path)
-    assert play(tmp_path, "requests-1", "connections") == 0
-    # compare.yml begins where the hosts run what is planned for the class.
-    assert fleet.played[:2] == ["deploy.yml", "compare.yml"]
-    assert set(fleet.connections) == {200}
-    # Who follows himself is restarted: fresh processes in each turn.
-    assert fleet.played[2:7] == ["stock", "planned", "planned", "rolling_restart.yml", "stock"]
-    assert fleet.played[-1] == "put back"
-    found = reports(tmp_path / "out")
-    assert list(found) == [("sandbox", "connections"), ("sandbox", "requests-1")]
-    text = tables(found)
-    assert "| `requests-1` | requests of 1 record | not run | not run | 1 better, 0 worse of 1 |  |" in text
-    assert "**`connections`, sandbox 1.0.0**" in text
-    assert f"| planned | {RATE} | 100" in text
-
-
-def test_a_plan_that_is_worse_somewhere_fails_and_so_does_a_class_without_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Fleet({"stock": 100, "planned": 80}, monkeypatch, tmp_path)
-    assert play(tmp_path, "connections") == 1
-    assert f"connections: planned is worse in {RATE}" in capsys.readouterr().err
-    Fleet({}, monkeypatch, tmp_path)
-    assert play(tmp_path, "requests-1") == 1
-    assert "requests-1: no figures: compare.yml failed: unreachable" in capsys.readouterr().err
 
 
 def test_a_figure_is_the_same_after_it_was_kept() -> None:

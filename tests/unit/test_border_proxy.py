@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -25,7 +25,6 @@ from verify.load.rest_producers import read_answer
 
 TLS, PLAIN = "https://lb:8443/behind", "http://lb:8080"
 OWN = ["https://rest1:8082", "http://rest2:8082"]
-Served = TypeVar("Served", bound=Proxy)
 LOGIN = {"user": "me", "password": "own-word"}
 
 
@@ -94,25 +93,21 @@ def test_what_is_no_place_is_not_followed(told: Any) -> None:
 
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
-    yield from served(Proxy())
+    with Proxy() as server:
+        yield server
 
 
 @pytest.fixture
 def other(proxy: Proxy) -> Iterator[OtherProxy]:
-    yield from served(OtherProxy(proxy, ends=True))
-
-
-def served(server: Served) -> Iterator[Served]:
-    yield server
-    server.shutdown()
-    server.server_close()
+    with OtherProxy(proxy, ends=True) as server:
+        yield server
 
 
 def test_a_login_goes_to_no_other_place_that_a_proxy_names(
     proxy: Proxy, other: OtherProxy, tmp_path: Path
 ) -> None:
     proxy.elsewhere = [other]
-    own = [f"http://127.0.0.1:{proxy.server_port}"]
+    own = [proxy.url]
     with pytest.raises(
         ConsumerRefusedError, match=r"no consumer can begin: a proxy names .*proxies; name its"
     ):
@@ -125,7 +120,7 @@ def test_a_consumer_that_is_sent_elsewhere_later_makes_itself_a_new_instance(
     proxy: Proxy, other: OtherProxy, tmp_path: Path
 ) -> None:
     proxy.elsewhere, proxy.emptied = [None, other], ["records"]
-    assert consume(proxy, tmp_path, proxies=[f"http://127.0.0.1:{proxy.server_port}"], **LOGIN) == 2
+    assert consume(proxy, tmp_path, proxies=[proxy.url], **LOGIN) == 2
     assert other.logins == []
     assert proxy.made == 3
 
@@ -148,10 +143,10 @@ def test_verify_yml_names_the_planned_proxies() -> None:
     second |= {"port": 8084}
     second["settings"] = [{"file": "/etc/kafka-rest/8084/x.properties", "key": "host.name", "value": "r1"}]
     rest = {"topic": "t", "url": "http://x:1", "records_per_s": 1}
-    found = load_spec({"cluster": "leaf", "rest": rest}, plan, "r", [])["rest"]["proxies"]
+    found = load_spec({"cluster": "leaf", "rest": rest}, plan, "r")["rest"]["proxies"]
     assert found == ["http://r1:8083", "http://r1:8084", "https://r1:8082"]
     assert RestLoad.model_validate(rest | {"proxies": found}).proxies == found
-    given = load_spec({"cluster": "leaf", "rest": rest | {"proxies": []}}, plan, "r", [])
+    given = load_spec({"cluster": "leaf", "rest": rest | {"proxies": []}}, plan, "r")
     assert given["rest"]["proxies"] == []
 
 

@@ -30,7 +30,7 @@ from kedge.services.mirror.topics_and_groups import flows_json
 from kedge.services.planning import make_plan
 from kedge.services.registry import SERVICES
 from kedge.services.rest.distributions import DISTRIBUTIONS
-from kedge.services.streams.application_json import applications_json
+from kedge.services.streams.load import applications_json
 from tests.reference import HELD, Variable, inventory_variables, variables, with_parts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,7 +159,7 @@ def outputs(inventory: Inventory, role: str) -> Iterator[tuple[str, str]]:
                 yield "drift", json.dumps(drift(service.replace("_", "-"), instance, files))
     verify = inventory.common("verify")
     if isinstance(verify, dict) and isinstance(verify.get("cluster"), str) and not plan.has_errors:
-        yield "load.json", json.dumps(load_spec(verify, document, "run", [], ["generator"]))
+        yield "load.json", json.dumps(load_spec(verify, document, "run", ["generator"]))
 
 
 def drift(unit: str, instance: dict[str, Any], files: dict[str, str]) -> Any:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tested import PAGE, page
+
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = """\
 import socket, subprocess, pytest
@@ -68,3 +70,18 @@ def test_a_test_of_check_that_starts_a_process_or_leaves_the_machine_fails(tmp_p
         "starts a process (subprocess.Popen ['no-such-program']): mark it pytest.mark.process" in done.stdout
     )
     assert "connects to 192.0.2.1" in done.stdout
+
+
+def test_the_page_has_the_tests_that_each_folder_has_and_a_row_of_each() -> None:
+    row = "| tests | n |\n|---|--:|\n| `tests/unit`, `tests/render` | 9 | rules, 3 | nothing |\n"
+    written = page(
+        f"On 2020-01-01 pytest collected 9 tests.\n\n{row}",
+        {"tests/unit": 1200, "tests/render": 34},
+        "2026-11-28",
+    )
+    assert "On 2026-11-28 pytest collected 1,234 tests." in written
+    assert "| `tests/unit`, `tests/render` | 1,234 | rules, 3 | nothing |" in written
+    with pytest.raises(ValueError, match="has no row of tests/new"):
+        page(row, {"tests/new": 1}, "2026-11-28")
+    folders = {f"tests/{path.parent.name}" for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert page(PAGE.read_text(), dict.fromkeys(folders, 0), "2026-11-28")

@@ -164,11 +164,6 @@ def test_one_without_a_heap_that_is_planned_is_not_split_for_it(monkeypatch: pyt
     assert "toy has no heap that is planned" in error.message
 
 
-@pytest.mark.parametrize("name", ["confluent", "mapr", "strimzi", "sandbox"])
-def test_a_record_is_registered_under_its_own_name(name: str) -> None:
-    assert DISTRIBUTIONS[name].name == name
-
-
 def names_asked(tree: ast.AST) -> Iterator[int]:
     """Yield the lines that compare with a distribution's name, match one, or look one up."""
     names = DISTRIBUTIONS.keys() - {"toy"}

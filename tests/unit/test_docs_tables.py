@@ -19,7 +19,7 @@ from kedge.plan.inventory.variables import OfHost, Shared
 from kedge.plan.sources import sources
 from kedge.plan.variables import DefaultRule, Since, Strict
 from kedge.services.clients.variables import ClientProfile
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.registry import SERVICES
 from kedge.services.topics.variables import DeclaredTopic, PartitionRates
 from tests import rules as rules_page

@@ -9,7 +9,7 @@ import pytest
 from kedge.deploy.load_spec import load_spec
 from kedge.evidence.load_options import ClusterTopic, LoadSpec
 from kedge.plan.hosts import Inventory
-from kedge.services.streams.application_json import applications_json
+from kedge.services.streams.load import applications_json
 from verify.load import mirrored
 from verify.load.mirrored import Mirrored
 from verify.load.progress import RunFacts, TopicFacts, run_document
@@ -35,7 +35,7 @@ def spec(**changes: Any) -> dict[str, Any]:
         "clusters": {"leaf": {"bootstrap_servers": "l:9092"}, "other": {"bootstrap_servers": "o:9092"}},
         "applications": applications_json(inventory),
     }
-    return load_spec(VERIFY, plan, "run", [])
+    return load_spec(VERIFY, plan, "run")
 
 
 def test_run_json_names_the_application_and_the_topic_that_it_writes() -> None:

@@ -33,7 +33,7 @@ def inventory(kind: str = "classic", **flow: Any) -> Inventory:
 
 def spec(kind: str = "classic", **flow: Any) -> dict[str, Any]:
     plan = {"hosts": {}, "clusters": CLUSTERS, "flows": flows_json(inventory(kind, **flow))}
-    return load_spec(VERIFY, plan, "run", [])
+    return load_spec(VERIFY, plan, "run")
 
 
 def test_a_load_names_the_classic_flow_that_copies_it_and_its_group() -> None:
@@ -91,7 +91,7 @@ def test_run_json_has_what_the_plan_makes_of_a_batch_and_what_the_flow_promises(
     instances = [{"name": "metrics-0", "settings": settings}]
     hosts = {"mm1": {"services": {"mirror_maker": {"instances": instances}}}}
     plan = {"hosts": hosts, "clusters": CLUSTERS, "flows": flows_json(inventory(kind))}
-    (mirror,) = load_spec(VERIFY, plan, "run", [])["mirrors"]
+    (mirror,) = load_spec(VERIFY, plan, "run")["mirrors"]
     assert (mirror["batch_bytes"], mirror["codec"]) == (52429, "zstd")
     assert mirror["exactly_once"] == bool(prefix)
 

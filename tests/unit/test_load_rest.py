@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ import pytest
 
 from kedge.deploy.load_spec import load_seconds, load_spec
 from kedge.evidence.load_options import LoadError, RestLoad, read_load
+from tests.answering import Server
 from verify.load import parent
 from verify.load.actors import lanes, workers
 from verify.load.ledger import ACKED, FAILED, UNKNOWN
@@ -90,13 +90,10 @@ class _Served(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def served() -> Iterator[http.server.ThreadingHTTPServer]:
+def served() -> Iterator[Server]:
     _Served.says, _Served.mute = {}, False
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Served)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Server(_Served) as server:
+        yield server
 
 
 def wire(port: int) -> Wire:
@@ -105,9 +102,7 @@ def wire(port: int) -> Wire:
     return Wire(rest, "/topics/t", {})
 
 
-def test_a_connection_is_kept_and_the_instance_is_what_the_balancer_says(
-    served: http.server.ThreadingHTTPServer,
-) -> None:
+def test_a_connection_is_kept_and_the_instance_is_what_the_balancer_says(served: Server) -> None:
     kept = wire(served.server_port)
     first, second = kept.post(b"x"), kept.post(b"y")
     assert (first.status, first.instance) == (200, None)
@@ -118,22 +113,17 @@ def test_a_connection_is_kept_and_the_instance_is_what_the_balancer_says(
     assert kept.post(b"x").body != first.body
 
 
-def test_only_what_no_connection_came_about_for_was_certainly_not_sent(
-    served: http.server.ThreadingHTTPServer,
-) -> None:
+def test_only_what_no_connection_came_about_for_was_certainly_not_sent(served: Server) -> None:
     kept = wire(served.server_port)
     _Served.mute = True
     with pytest.raises(NoAnswerError):
         kept.post(b"x")
-    served.shutdown()
-    served.server_close()
+    served.stop()
     with pytest.raises(NotSentError):
         kept.post(b"x")
 
 
-def test_a_connection_that_was_closed_while_idle_is_not_used_again(
-    served: http.server.ThreadingHTTPServer,
-) -> None:
+def test_a_connection_that_was_closed_while_idle_is_not_used_again(served: Server) -> None:
     kept = wire(served.server_port)
     kept.post(b"x")
     (idle,) = kept._idle
@@ -221,19 +211,19 @@ def test_a_load_speaks_the_dialect_of_the_planned_proxies() -> None:
         {"cluster": "leaf", "rest": REST}, planned({"commit_adds": 0}, {"commit_adds": 0}), "r", []
     )
     assert RestLoad.model_validate(found["rest"]).dialect.commit_adds == 0
-    found = load_spec({"cluster": "leaf", "rest": REST}, planned({}), "r", [])
+    found = load_spec({"cluster": "leaf", "rest": REST}, planned({}), "r")
     assert RestLoad.model_validate(found["rest"]).dialect.commit_adds == 1
 
 
 def test_a_load_that_goes_to_other_proxies_speaks_their_dialect() -> None:
     asked = {"cluster": "leaf", "rest": REST | {"dialect": {"commit_adds": 1}}}
-    found = load_spec(asked, planned({"commit_adds": 0}, {}), "r", [])
+    found = load_spec(asked, planned({"commit_adds": 0}, {}), "r")
     assert RestLoad.model_validate(found["rest"]).dialect.commit_adds == 1
 
 
 def test_proxies_of_several_dialects_are_refused_as_the_target_of_one_load() -> None:
     with pytest.raises(ValueError, match="of several dialects are planned"):
-        load_spec({"cluster": "leaf", "rest": REST}, planned({"commit_adds": 0}, {}), "r", [])
+        load_spec({"cluster": "leaf", "rest": REST}, planned({"commit_adds": 0}, {}), "r")
 
 
 def test_a_load_is_waited_for_as_long_as_its_own_limits_let_it_take() -> None:

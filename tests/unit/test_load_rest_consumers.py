@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from kedge.evidence.load_options import LoadSpec
-from tests.answering import JsonHandler
+from tests.answering import JsonHandler, Server
 from verify.load.board import Board, Cell, Head
 from verify.load.rest_consumers import ConsumerRefusedError, run
 from verify.process import Ending
@@ -22,13 +21,11 @@ REBALANCE = {"error_code": 50002, "message": "Kafka error: the consumer is under
 ACTOR = "rest-consumer-0"
 
 
-class Proxy(http.server.ThreadingHTTPServer):
+class Proxy(Server):
     """Hands out record after record, and answers commits with what ``refusals`` has left, then takes them."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.made = 0
         self.read = 0
         #: What is answered with 200 and no body, once each: the last parts of paths.
@@ -47,7 +44,6 @@ class Proxy(http.server.ThreadingHTTPServer):
         self.refused: list[tuple[int, int]] = []
         self.committed: list[int] = []
         self.board: Board | None = None
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def commit(self, offset: int) -> tuple[int, dict[str, Any]]:
         if self.refusals:
@@ -114,22 +110,21 @@ class Handler(JsonHandler, http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
-    server = Proxy()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Proxy() as server:
+        yield server
 
 
 def consume(proxy: Proxy, folder: Path, **part: Any) -> int:
     """Consume until a commit is taken; return how many instances were given up."""
-    url = f"http://127.0.0.1:{proxy.server_port}"
-    rest = {"topic": "t", "group": "g", "url": url, "records_per_s": 1, "producers": 1, "consumers": 1}
+    rest = {"topic": "t", "group": "g", "url": proxy.url, "records_per_s": 1, "producers": 1, "consumers": 1}
     rest |= part
     load = LoadSpec.model_validate(
         {"run_id": "r", "cluster": "leaf", "bootstrap_servers": "x:1", "rest": rest}
     )
     board = proxy.board = Board(folder, [ACTOR], create=True)
-    asyncio.run(run(load, [ACTOR], board, folder, cast("Ending", False)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("verify.load.rest_consumers.ROTATE_S", 0.02)  # commits follow a file of deliveries
+        asyncio.run(run(load, [ACTOR], board, folder, cast("Ending", False)))
     return int(board.cells(ACTOR)[Cell.RECREATED])
 
 
@@ -172,14 +167,10 @@ def test_a_consumer_goes_back_to_its_first_proxy_when_asked_to_come_home(
     proxy: Proxy, tmp_path: Path, come_home: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("verify.load.rest_consumers._LOOK_S", 0.2)
-    other = OtherProxy(proxy, ends=not come_home)
     # The balancer makes the first instance here, where it is lost with the first read, and the next one there.
-    proxy.elsewhere, proxy.emptied = [None, other], ["records"]
-    try:
+    with OtherProxy(proxy, ends=not come_home) as other:
+        proxy.elsewhere, proxy.emptied = [None, other], ["records"]
         assert consume(proxy, tmp_path, come_home=come_home) == 1
-    finally:
-        other.shutdown()
-        other.server_close()
     assert other.reads
     assert bool(proxy.committed) is come_home
     assert proxy.made == 2 + come_home

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import http.server
-import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from kedge.deploy.jars import Jar
 from kedge.setup import jar_download
+from tests.answering import Server
 
 CENTRAL = "https://central/maven2"
 MODEL = f"""<project><repositories><repository><id>central</id><url>{CENTRAL}</url></repository></repositories></project>"""
@@ -87,13 +87,8 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
     folder = tmp_path / "served"
     folder.mkdir()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", folder
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with Server(functools.partial(Quiet, directory=folder)) as server:
+        yield server.url, folder
 
 
 def test_jars_are_taken_where_they_are_as_locked_and_left_where_not(

@@ -11,7 +11,7 @@ import pytest
 
 from kedge.setup import environment, jars, packages, schedule
 from kedge.setup.packages import Package
-from kedge.setup.paths import PROJECT
+from kedge.setup.paths import PROJECT, cache_root
 from kedge.setup.problem import Problem
 from kedge.setup.schedule import Say, SetupPart
 from kedge.setup.targets import AUDIT, BASE, BENCH, FUZZ, LINT, OWN_HOSTS, S3A, TARGETS, TESTS
@@ -29,6 +29,15 @@ def failing(name: str, problem: Exception, after: tuple[str, ...] = ()) -> Setup
         raise problem
 
     return SetupPart(name, lambda: "fails", fail, after=after)
+
+
+def test_downloads_are_kept_in_the_home_unless_another_folder_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/anna")
+    for named, root in (("", "/home/anna/.cache/kedge"), ("~/kept", "/home/anna/kept")):
+        monkeypatch.setenv("KEDGE_CACHE", named)
+        assert cache_root() == Path(root)
 
 
 def test_only_packages_whose_programs_are_missing_are_wanted() -> None:

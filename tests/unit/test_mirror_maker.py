@@ -130,7 +130,7 @@ def test_a_failed_move_does_not_bring_the_other_kind_back_beside_those_that_have
     (home / "good").write_text("old\n")
     instance = instance_unit("metrics-0", "new", unit="mirror-maker", service="mirror_maker", foreign=foreign)
     monkeypatch.setattr(instance, "put_in_force", lambda _: None)
-    assert said in way_back.go_back(instance, "new")
+    assert said in way_back.go_back(instance, "new", gently=False)
     assert (tmp_path / "systemd" / "mirror-maker@.service").exists() == is_back
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +19,7 @@ from plugins.filter.kedge import staged_release, topics_that_may_grow
 from plugins.module_utils import haproxy, probes, rest_members
 from plugins.module_utils.node_lock import held
 from plugins.modules import haproxy_drain, kedge_instance
-from tests.answering import JsonHandler
+from tests.answering import JsonHandler, Server
 from tests.instance_units import instance_unit
 
 
@@ -34,14 +33,9 @@ def answering() -> Iterator[dict[str, Any]]:
             self.asked()
             self.answer(answer["status"], answer["body"])
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    answer["probe"] = {"url": f"http://127.0.0.1:{server.server_port}", "topic": "kedge-ready"}
-    yield answer
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with Server(Handler) as server:
+        answer["probe"] = {"url": server.url, "topic": "kedge-ready"}
+        yield answer
 
 
 def test_an_instance_that_answers_with_an_offset_is_ready(answering: dict[str, Any]) -> None:
@@ -201,7 +195,7 @@ def test_a_release_that_is_put_back_is_asked_as_it_was_when_it_became_ready(
         (tmp_path / "u" / "one" / "releases" / release).mkdir(parents=True)
         (tmp_path / "u" / "one" / "releases" / release / "unit.service").write_text("[Service]\n")
     instance("old-login").mark("old")
-    assert "is back and running" in way_back.go_back(instance("new-login"), "new")
+    assert "is back and running" in way_back.go_back(instance("new-login"), "new", gently=False)
     assert asked == ["old-login"]
     kept = tmp_path / "u" / "one" / "releases" / "old" / kedge_instance.PROBE
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -240,7 +234,7 @@ def test_a_process_that_starts_for_ever_is_given_up(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(kedge_instance.InstanceUnit, "is_starting", lambda *_: True)
     monkeypatch.setattr(kedge_instance, "systemctl", lambda *_: SimpleNamespace(returncode=0))
     monkeypatch.setitem(kedge_instance.PROBES, "none", lambda _: kedge_instance.Starting("nothing listens"))
-    instance = instance_unit("one", None, ready_seconds=0.1)
+    instance = instance_unit("one", None, ready_seconds=0.02)
     assert "nothing listens" in str(instance.wait_ready())
 
 
@@ -265,15 +259,10 @@ class Consumers(JsonHandler, http.server.BaseHTTPRequestHandler):
 
 def test_the_members_that_a_proxy_has_are_deleted_and_others_passed_over() -> None:
     Consumers.asked_for = []
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Consumers)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     members = [{"group": "g/1", "name": "theirs"}, {"group": "g/1", "name": "mine"}]
-    probe = {"url": f"http://127.0.0.1:{server.server_port}", "user": "kit", "login": "word,role"}
-    try:
+    with Server(Consumers) as server:
+        probe = {"url": server.url, "user": "kit", "login": "word,role"}
         assert rest_members.delete_members(probe, members) == 1
-    finally:
-        server.shutdown()
-        server.server_close()
     paths, logins = zip(*Consumers.asked_for, strict=True)
     assert paths == ("/consumers/g%2F1/instances/theirs", "/consumers/g%2F1/instances/mine")
     assert set(logins) == {"Basic a2l0OndvcmQ="}

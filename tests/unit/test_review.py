@@ -1019,6 +1019,13 @@ def test_what_a_component_refuses_is_found_at_its_line_with_its_own_defaults_bes
     ) == sorted(found), told
 
 
+def test_a_key_that_nothing_reads_goes_where_the_one_that_is_read_is_there(tmp_path: Path) -> None:
+    there = one(tmp_path, mm2__properties=f"{FLOW}task.max=3\n")
+    assert about(there, "know task.max").fix == "take task.max out: tasks.max is there"
+    alone = one(tmp_path, mm2__properties=f"{FLOW.replace('tasks.max', 'task.max')}")
+    assert about(alone, "know task.max").fix == "write tasks.max"
+
+
 def test_a_heap_that_is_a_share_is_one_of_the_memory_that_the_jvm_sees(tmp_path: Path) -> None:
     unit = (
         "[Service]\nExecStart=/usr/bin/kafka-rest-start kafka-rest.properties\n{}"

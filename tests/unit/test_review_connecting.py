@@ -107,7 +107,7 @@ def test_a_published_port_behind_a_loopback_listener_is_found(
 ) -> None:
     told = list(said(tmp_path, "review.loopback", c__yml=COMPOSE.format(ports, listeners)))
     assert len(told) == found
-    assert all("published port 18082; write listeners: http://0.0.0.0:8082" in one for one in told)
+    assert all("published port 18082; write KAFKA_REST_LISTENERS: http://0.0.0.0:8082" in one for one in told)
 
 
 MIRROR = """

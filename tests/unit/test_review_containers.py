@@ -11,7 +11,7 @@ from kedge.plan.findings import Finding
 from kedge.plan.jvm_flags import REST_G1
 from kedge.review.as_inventory import started_with
 from kedge.review.command import review
-from kedge.review.judging import Judgement, _as_variables
+from kedge.review.judging import Judgement
 from kedge.review.kinds import parts_of
 from kedge.review.processes import processes_of
 from kedge.review.showing import markdown, text
@@ -222,8 +222,6 @@ def test_keys_of_a_file_keep_their_names_beside_a_container(tmp_path: Path) -> N
     ]
     of_variables = named(tmp_path, "KAFKA_REST_PRODUCER_ACKS: 1")
     assert "write KAFKA_REST_PRODUCER_ACKS: all" in about(of_variables, "acks=1").fix
-    process = processes_of(parts_of(tmp_path / "c.yml"))[0]
-    assert _as_variables(process, "put it into consumer.properties") == "put it into consumer.properties"
 
 
 def test_a_unit_reads_no_variable_of_an_image(tmp_path: Path) -> None:

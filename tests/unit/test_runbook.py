@@ -24,7 +24,7 @@ import pytest
 import yaml
 
 from plugins.module_utils.haproxy import ask, servers
-from tests.answering import JsonHandler
+from tests.answering import JsonHandler, Server
 from tests.awaiting import await_that
 from tests.kafka.modules import run_module
 
@@ -70,10 +70,8 @@ def test_every_error_of_the_runbook_is_a_message_of_the_code() -> None:
         assert [piece for piece in pieces if piece not in said] == [], line
 
 
-class Proxy(http.server.ThreadingHTTPServer):
+class Proxy(Server):
     """A double of a proxy: its health check holds while ``well``, and ``/slow`` is answered once ``go`` is set."""
-
-    daemon_threads = True
 
     def __init__(self) -> None:
         proxy, self.well, self.go = self, True, threading.Event()
@@ -84,8 +82,7 @@ class Proxy(http.server.ThreadingHTTPServer):
                     proxy.go.wait(60)
                 self.answer(200 if proxy.well else 503, {})
 
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever).start()
+        super().__init__(Handler)
 
 
 class Balancer(SimpleNamespace):
@@ -125,8 +122,7 @@ def balancer(tmp_path: Path) -> Iterator[Balancer]:
         running.wait()
         for proxy in proxies:
             proxy.go.set()
-            proxy.shutdown()
-            proxy.server_close()
+            proxy.stop()
 
 
 def drained(balancer: Balancer, state: str, seconds: int) -> dict[str, Any]:

@@ -240,6 +240,20 @@ def test_root_of_a_container_has_no_file_read_with_capabilities_that_it_lacks(
     assert found["missed"] == ([] if read else ["other.properties: Permission denied"])
 
 
+@ROOT_ONLY
+def test_a_reader_cannot_take_back_the_capabilities_that_it_gave_up() -> None:
+    if not (child := os.fork()):
+        kedge_find_jvms._keep(1)
+        status = Path("/proc/self/status").read_text()
+        sets = [
+            int(line.split()[1], 16)
+            for line in status.splitlines()
+            if line[:6] in ("CapInh", "CapPrm", "CapEff")
+        ]
+        os._exit(int(any(held & ~1 for held in sets)))
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_a_file_that_hangs_keeps_the_other_processes_of_its_host_waiting_no_longer_than_their_time(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.archives import read_archives
 from kedge.plan.inventory.reading import read_inventory
+from kedge.plan.inventory.versions import versions
 from kedge.plan.plan import Part, Plan, PlannedInstance
 from kedge.plan.service import (
     GROUPS_BACK,
@@ -31,6 +32,7 @@ from kedge.plan.service import (
 )
 from kedge.plan.settings import Choice, Sheet
 from kedge.plan.variables import HeapMib, Port, Positive, Strict, role_variables
+from kedge.review.as_inventory import VERSIONS
 from kedge.services.planning import make_plan
 from kedge.services.registry import SERVICES
 from tests.planned import CLUSTERS, value
@@ -100,6 +102,7 @@ REGISTRY = Service(
     ),
     waits=(ready("an estimate: it reads its topic first", "a toy", "estimate"), *GROUPS_BACK),
     archives=archives,
+    version=lambda *_: "7.7",
 )
 WITH_TOY = (*SERVICES, REGISTRY)
 
@@ -222,6 +225,10 @@ def test_its_archive_is_held_against_its_checksum(tmp_path: Path) -> None:
     assert where == f"sr1: {NAME}_archive_checksum"
 
 
+def test_its_version_is_said_by_its_record() -> None:
+    assert versions(inventory(), {"sr1": [NAME]}, WITH_TOY) == {"sr1": {NAME: {"version": "7.7"}}}
+
+
 def test_it_may_be_restarted_under_load() -> None:
     topic = {"name": "t", "cluster": "own", "partitions": 1}
     verify = {"cluster": "own", "kafka": {"topic": "t", "records_per_s": 10, "group": "g"}}
@@ -308,6 +315,12 @@ def test_what_a_service_waits_for_is_among_its_variables(service: Service) -> No
     assert {f"{service.name}_{wait.key}" for wait in service.waits} <= set(service.fields())
 
 
+def test_a_kind_of_file_is_of_one_service() -> None:
+    kinds = [kind for one in SERVICES for kind in one.kinds]
+    assert len(kinds) == len(set(kinds))
+    assert set(VERSIONS) == set(kinds), "a review has versions of each"
+
+
 def test_what_clients_notice_has_one_name_over_all_services() -> None:
     names = [name for one in SERVICES for name in (*one.allowed, *one.instead)]
     assert len(names) == len(set(names))
@@ -318,26 +331,10 @@ def test_what_clients_notice_has_one_name_over_all_services() -> None:
     assert yielded <= set(names), "refusal() says of each what is to be done"
 
 
-#: What still knows a service by its name outside of its folder, and may not be joined by others.
+#: What knows a service by its name outside of its folder, and why; no others may.
 NAMED = {
-    "kedge/deploy/load_spec.py",
-    "kedge/evidence/load_options.py",
-    "kedge/plan/inventory/certificates.py",
-    "kedge/plan/inventory/logins.py",
-    "kedge/plan/inventory/versions.py",
-    "kedge/review/as_inventory.py",
-    "kedge/review/found_inventory.py",
-    "kedge/review/judging.py",
-    "kedge/review/neighbours.py",
-    "kedge/trials/bottleneck.py",
-    "plugins/modules/haproxy_drain.py",
-    "verify/addresses.py",
-    "verify/collect/subject.py",
-    "verify/trials/capacity.py",
-    "verify/trials/page.py",
-    "verify/trials/settings.py",
-    "verify/trials/warming.py",
-    "verify/watch/host_watcher.py",
+    "kedge/evidence/load_options.py",  # the default of verify.service, on a floor below all services
+    "plugins/modules/haproxy_drain.py",  # runs on hosts, which have no records
 }
 
 

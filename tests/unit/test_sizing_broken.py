@@ -50,7 +50,7 @@ HOSTS: dict[str, dict[str, Any]] = {
                 "target": "agg",
                 "topics": ["metrics[.].*"],
                 "latency_budget_ms": 60_000,
-                "largest_topic_partitions": 20,
+                "largest_topic_partitions": 2,
                 "max_message_bytes": 1_000_000,
             }
         },
@@ -199,7 +199,7 @@ BROKEN: list[tuple[dict[str, Any], str, str, str]] = [
     ({"rest1/kafka_rest_first_port": 80}, "port 80", "root", "set kafka_rest_first_port to 1024"),
     # Room.
     ({"rest1/host_memory_mib": 1600, "rest1/kafka_rest_instances_per_host": 2}, "host_memory_mib", "1600", "host_memory_mib"),
-    ({"mm1/host_memory_mib": 2048}, "host_memory_mib", "2048", "host_memory_mib"),
+    ({"mm1/host_memory_mib": 512}, "host_memory_mib", "512", "host_memory_mib"),
     # Units mixed up.
     ({"rest1/kafka_rest_heap_mib": "4g"}, "kafka_rest_heap_mib", "'4g'", "write 4096: the unit is MiB"),
     ({"rest1/kafka_rest_heap_mib": 4}, "kafka_rest_heap_mib", "4", "the unit is MiB"),

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kedge.services.planning import make_plan
-from kedge.services.streams.application_json import applications_json
 from kedge.services.streams.changelog_checks import (
     Changelog,
     Needs,
@@ -16,7 +15,10 @@ from kedge.services.streams.changelog_checks import (
     is_changelog,
     needs,
 )
-from kedge.services.streams.variables import streams_apps
+from kedge.services.streams.changelog_retention import changelog_files
+from kedge.services.streams.load import applications_json
+from kedge.services.streams.stores import Kept
+from kedge.services.streams.variables import StateStore, streams_apps
 from tests.planned import CLUSTERS, JOINS, findings, streams
 
 WEEK_MS = 604_800_000
@@ -29,6 +31,12 @@ def needed(*stores: dict[str, Any]) -> Needs:
     variables, wrong = streams_apps(streams(stores=list(stores)))
     assert not wrong
     return needs(variables["st1"])
+
+
+def test_a_changelog_of_keys_has_two_files_of_each_segment_until_it_is_cleaned() -> None:
+    store = StateStore(name="k", kind="key_value", partitions=10, keys=1_000_000, record_bytes=1_000)
+    # 100 MB a partition in segments of 10 MB: twice ten that wait for the cleaner, and the open one.
+    assert changelog_files([store], Kept(0, 0, segment_bytes=10_000_000)) == 2 * 10 * (2 * 10 + 1)
 
 
 def test_what_a_changelog_keeps_follows_from_the_windows() -> None:

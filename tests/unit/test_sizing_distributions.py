@@ -230,11 +230,6 @@ def test_the_log_is_bounded_in_the_form_that_the_version_reads(
     assert (sizes, kept) == (["20MB"], ["9"])
 
 
-@pytest.mark.parametrize(("version", "asked"), [("7.9.9", "zk:2181"), ("8.3.1", "")])
-def test_zookeeper_is_named_to_the_line_that_reads_it(version: str, asked: str) -> None:
-    assert planned(rest(version=version, zookeeper_connect="zk:2181"), "zookeeper.connect") == asked
-
-
 @pytest.mark.parametrize(
     ("distribution", "version", "key"),
     [

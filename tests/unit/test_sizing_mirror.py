@@ -17,24 +17,13 @@ from kedge.plan.inventory.secrets import seal
 from kedge.plan.placement import place, quotas
 from kedge.plan.settings import MIB
 from kedge.plan.version_numbers import LOCKED_KAFKA
-from kedge.services.mirror.sockets import bandwidth_delay_bytes
+from kedge.services.mirror.links import bandwidth_delay_bytes
 from kedge.services.mirror.variables import MirrorFlow
 from kedge.services.planning import make_plan
 from tests.planned import CLUSTERS, METRICS, files, findings, instances, mirrors, value
 
 SERVICE = "mirror_maker"
 MM2: dict[str, Any] = {"kind": "mirror_maker_2", "version": "4.3.1"}
-
-
-@pytest.mark.parametrize(
-    ("hosts", "spread"), [(1, [20]), (2, [10, 10]), (3, [7, 7, 6]), (4, [5, 5, 5, 5]), (21, [1] * 20 + [0])]
-)
-def test_twenty_partitions_are_twenty_processes_spread_evenly(hosts: int, spread: list[int]) -> None:
-    planned = instances(make_plan(mirrors(hosts, cores=64)), SERVICE)
-    assert [len(planned[f"mm{n}"]) for n in range(1, hosts + 1)] == spread
-    assert sorted(i.name for of_host in planned.values() for i in of_host) == sorted(
-        f"metrics-{n}" for n in range(20)
-    )
 
 
 def test_remainders_of_several_flows_go_to_the_hosts_that_carry_least() -> None:
@@ -118,21 +107,6 @@ def test_a_rate_that_no_number_of_producers_carries_over_the_round_trip_is_a_war
     assert "20 processes, each with a request of 350000 bytes" in warning.message
     assert warning.fix.startswith("raise batch.size to 95239 ")
     assert "that is 210 MB/s" in warning.message
-
-
-def test_the_producer_has_the_articles_values_by_their_numbers() -> None:
-    plan = make_plan(mirrors(2))
-    for of_host in instances(plan, SERVICE).values():
-        for process in of_host:
-            assert value(process, "compression.type") == "gzip"
-            assert value(process, "batch.size") == "50000"
-            assert value(process, "max.request.size") == "1000000"
-            assert value(process, "linger.ms") == "15000"
-            assert value(process, "client.id") == process.name
-            assert value(process, "MIRROR_NUM_STREAMS") == "1"
-            assert value(process, "MIRROR_ABORT_ON_SEND_FAILURE") == "true"
-            assert value(process, "send.buffer.bytes") == "-1"
-            assert value(process, "receive.buffer.bytes") == "-1"
 
 
 @pytest.mark.parametrize(
@@ -487,14 +461,6 @@ def test_mirror_maker_2_begins_where_the_classic_processes_of_the_flow_committed
     classic = instances(make_plan(mirrors(1)), SERVICE)["mm1"][0]
     worker = instances(make_plan(mirrors(1, **MM2)), SERVICE)["mm1"][0]
     assert value(worker, "leaf.consumer.group.id") == value(classic, "group.id")
-
-
-def test_both_forms_of_advice_name_their_sources() -> None:
-    for advice in ("measured", "documented"):
-        plan = make_plan(mirrors(2, {"round_trip_ms": 60}, common={"advice": advice}))
-        for of_host in instances(plan, SERVICE).values():
-            for s in (s for i in of_host for s in i.settings):
-                assert s.rule and s.because and s.source, s
 
 
 def _files_by_name(hosts: list[str], **flow: object) -> dict[str, object]:

@@ -9,8 +9,7 @@ import pytest
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.recommendations import laid_over, with_recommendations
 from kedge.plan.plan import Plan
-from kedge.services.planning import make_plan
-from kedge.services.recommended_changes import what_changes
+from kedge.services.planning import make_plan, what_changes
 from kedge.services.registry import SERVICES
 from tests.planned import METRICS, findings, instances, mirrors, of_topics, streams, value
 from tests.rest_inventories import rest

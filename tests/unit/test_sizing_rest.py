@@ -16,10 +16,12 @@ STRIMZI = {"distribution": "strimzi", "version": "0.33.1"}
 DOCUMENTED = {"advice": "documented"}
 
 
-@pytest.mark.parametrize(("consumers", "mib"), [(0, 1024), (1, 1040), (10, 1184), (200, 4224), (448, 8192)])
-def test_the_guides_heap_is_one_gib_and_16_mib_a_consumer_instance(consumers: int, mib: int) -> None:
-    inventory = rest(1, {"consumers": consumers}, DOCUMENTED, instances_per_host=1)
-    assert heap_mib(inventory) == mib
+@pytest.mark.parametrize(
+    ("flags", "mib"),
+    [("-Xmx1g", 1024), ("-Xmx2048K", 2), ("-Xmx3145728", 3), ("-Xmx1t", 1 << 20), ("-Xmx1g -Xmx64m", 64), ("-Xms1g", None)],
+)  # fmt: skip
+def test_a_heap_is_read_in_the_units_of_a_jvm(flags: str, mib: int | None) -> None:
+    assert maximum_heap_mib(flags) == mib
 
 
 @pytest.mark.parametrize(("consumers", "instances", "mib"), [(896, 2, 8192), (897, 3, 5808), (2000, 5, 7424)])

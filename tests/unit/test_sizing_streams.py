@@ -18,19 +18,11 @@ from kedge.services.streams.stores import (
     restore_bytes,
     segments,
     state,
-    store_mib,
 )
 from kedge.services.streams.variables import StateStore
 from tests.planned import JOINS, files, findings, instances, streams, value
 
 SERVICE = "streams_app"
-WINDOWED = StateStore(name="w", kind="windowed", count=8, partitions=12, window_ms=300_000)
-
-
-def test_a_windowed_store_takes_3528_mb_and_eight_take_28224() -> None:
-    assert store_mib(partitions=12) == 12 * 3 * 98 == 3528
-    assert state([WINDOWED], 1, 0, measured=False).unbounded_mib == 28_224
-    assert state([WINDOWED], 1, 0, measured=True).unbounded_mib == 28_224
 
 
 def test_eight_joins_are_sixteen_stores_and_576_databases_of_which_192_take_writes() -> None:
@@ -262,17 +254,6 @@ def test_a_memory_limit_too_small_for_what_is_planned_is_an_error() -> None:
     (error,) = findings(type(inventory)(limited, inventory.groups), "streams.memory.limit", "error")
     assert "streams_app_memory_mib is 2000" in error.message
     assert f"set it to {704 + 2048 + 717}" in error.fix
-
-
-@pytest.mark.parametrize(
-    ("advice", "batch", "linger"), [("documented", "1048576", "50"), ("measured", "18432", "25")]
-)
-def test_batches_follow_the_article_to_the_letter_or_the_records_and_the_latency(
-    advice: str, batch: str, linger: str
-) -> None:
-    inventory = streams(1, record_bytes=100, latency_ms=100, common={"advice": advice})
-    (instance,) = instances(make_plan(inventory), "streams_app")["st1"]
-    assert (value(instance, "producer.batch.size"), value(instance, "producer.linger.ms")) == (batch, linger)
 
 
 def test_the_bound_that_the_floor_asks_for_is_enough() -> None:

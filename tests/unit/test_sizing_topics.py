@@ -28,21 +28,6 @@ def cluster(brokers: int, **more: Any) -> dict[str, Any]:
     return {"leaf": {"version": "4.3.1", "bootstrap_servers": "x:9092", "broker_count": brokers} | more}
 
 
-@pytest.mark.parametrize(
-    ("rates", "partitions"),
-    [
-        (RATES, 10),  # max(100 / 10, 100 / 20)
-        (RATES | {"consumption_mb_per_s": 5}, 20),
-        (RATES | {"production_mb_per_s": 9}, 12),  # 11.1
-        (RATES | {"growth": 2.0}, 20),
-        (RATES | {"target_mb_per_s": 0.3, "production_mb_per_s": 0.1, "consumption_mb_per_s": 0.1}, 3),
-        (RATES | {"target_mb_per_s": 1}, 1),
-    ],
-)
-def test_partitions_are_the_larger_quotient_times_growth(rates: dict[str, Any], partitions: int) -> None:
-    assert planned(rates)["partitions"] == str(partitions)
-
-
 def test_the_reason_has_the_sum_with_its_numbers() -> None:
     (setting,) = [
         s for s in make_plan(of_topics(RATES)).topics["leaf"]["t0"] if s.rule == "topics.partitions"

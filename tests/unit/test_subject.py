@@ -45,7 +45,10 @@ def plan() -> dict[str, Any]:
     inventory = read_inventory(ROOT / "inventories/local", SERVICES)
     planned = make_plan(inventory)
     document: dict[str, Any] = json.loads(json.dumps(planned.to_json()))
-    return document | {"versions": versions(inventory, planned.services), "archive_files": {"a": "/here/a"}}
+    return document | {
+        "versions": versions(inventory, planned.services, SERVICES),
+        "archive_files": {"a": "/here/a"},
+    }
 
 
 def lines(run: dict[str, Any]) -> dict[str, list[str]]:
@@ -82,7 +85,7 @@ def test_each_service_has_its_kind_and_its_version(
     name: str, host: str, service: str, said: dict[str, str]
 ) -> None:
     inventory = read_inventory(ROOT / "inventories" / name, SERVICES)
-    found = versions(inventory, make_plan(inventory).services)
+    found = versions(inventory, make_plan(inventory).services, SERVICES)
     assert found[host][service] == said
     assert "host_tuning" not in found[host]
 

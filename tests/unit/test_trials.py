@@ -155,10 +155,10 @@ def test_a_comparison_needs_no_second_host() -> None:
 
 def test_levels_that_bound_no_latency_are_refused() -> None:
     with pytest.raises(TrialsError, match=r"service_levels\.latency\.rest\.ack_p99_ms is missing"):
-        judging(Levels(), "rest", "kafka_rest")
-    judging(Levels.model_validate({"latency": {"rest": {"ack_p99_ms": 100}}}), "rest", "kafka_rest")
+        judging(Levels(), "kafka_rest")
+    judging(Levels.model_validate({"latency": {"rest": {"ack_p99_ms": 100}}}), "kafka_rest")
     with pytest.raises(TrialsError, match=r"mirror\.delay_p99_ms"):
-        judging(Levels.model_validate({"latency": {"kafka": {"ack_p99_ms": 100}}}), "kafka", "mirror_maker")
+        judging(Levels.model_validate({"latency": {"kafka": {"ack_p99_ms": 100}}}), "mirror_maker")
 
 
 def test_instances_that_the_load_does_not_go_through_are_left_alone() -> None:

@@ -134,6 +134,7 @@ SALESFORCE: dict[str, tuple[Callable[[], object], object]] = {
         True,
     ),
     "one consumer a process": (lambda: mirror("MIRROR_NUM_STREAMS"), "1"),
+    "a failed send ends the process": (lambda: mirror("MIRROR_ABORT_ON_SEND_FAILURE"), "true"),
     "gzip": (lambda: mirror("compression.type"), "gzip"),
     "15 s for metrics": (lambda: mirror("linger.ms"), "15000"),
     "30 s for logs": (lambda: mirror("linger.ms", {"priority": "bulk"}), "30000"),

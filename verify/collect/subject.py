@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from kedge.evidence.border.host_output import machine as told
 from kedge.evidence.release import VERSION
+from kedge.services.registry import SERVICES
 
 #: What of plan.json says how things are to be. The rest are remarks, and where this machine has its files.
 _PLANNED: Final = ("hosts", "topics", "clients", "rollouts", "clusters", "versions", "flows", "applications")
+_PACKAGES: Final = {service.name: service.package for service in SERVICES if service.package}
 #: What a reader of a report does not take for a service.
 _NO_SERVICES: Final = frozenset({"host_tuning", "java"})
 _DIGITS: Final = 16
@@ -84,9 +86,9 @@ def _services(plan: Mapping[str, Any], machines: Mapping[str, Mapping[str, Any]]
                 continue
             said = known.get(host, {}).get(service, {})
             version, distribution = said.get("version", ""), said.get("distribution", "")
-            if service == "rest_balancer":
-                # The package of its host: no variable says which.
-                version, distribution = machines.get(host, {}).get("haproxy", ""), "HAProxy"
+            if package := _PACKAGES.get(service):
+                # No variable says which version its host has.
+                version, distribution = machines.get(host, {}).get(package.lower(), ""), package
             row = rows.setdefault(
                 (service, distribution, version),
                 {

@@ -26,7 +26,7 @@ from kedge.evidence.levels import Levels
 from verify.process import Ending
 from verify.trials import capacity, compare
 from verify.trials.progress import RunLog
-from verify.trials.settings import TrialsError, judging, of_load, read_file, read_settings, way_of
+from verify.trials.settings import TrialsError, judging, of_load, read_file, read_settings
 
 #: How often a run that waits asks for the hosts.
 _ASK_S: Final = 0.3
@@ -128,7 +128,7 @@ def _described(what: str, document: dict[str, object]) -> list[str]:
     load = dict(document["load"])  # type: ignore[call-overload]
     settings = of_load(settings, load)
     if what == "capacity":
-        judging(Levels.model_validate(document["slo"]), way_of(load, settings.service), settings.service)
+        judging(Levels.model_validate(document["slo"]), settings.service)
     return (capacity.describe if what == "capacity" else compare.describe)(settings, load)
 
 

@@ -21,7 +21,7 @@ from verify.process import Ending
 from verify.trials import page
 from verify.trials.hosts import DeployedHosts
 from verify.trials.progress import RunLog, duration, result, trial_s
-from verify.trials.settings import CONDITIONS, UNSURE, TrialSettings, judging, of_load, through, way_of
+from verify.trials.settings import CONDITIONS, UNSURE, TrialSettings, judging, of_load, way_of
 from verify.trials.trial import TrialResult, TrialSpec, counted, outcomes, run
 from verify.trials.warming import MOST, warm, warm_up
 
@@ -98,7 +98,7 @@ def capacity(settings: TrialSettings, run_dir: Path, ending: Ending, log: RunLog
     load = json.loads((run_dir / "load.json").read_text(encoding="utf-8"))
     settings = of_load(settings, load)
     way = way_of(load, settings.service)
-    judging(read_levels(run_dir / "slo.yml"), way, settings.service)
+    judging(read_levels(run_dir / "slo.yml"), settings.service)
     rules = rules_of(settings, load[way]["records_per_s"])
     for line in describe(settings, load):
         log.say(line)
@@ -302,15 +302,11 @@ def _own_keys(settings: TrialSettings, load: dict[str, Any], subject: dict[str, 
     Raises:
         LookupError: when it says nothing of what the plan could use; its text is the reason.
     """
-    loaded = settings.instances
-    kind = {"mirror_maker": "flow", "streams_app": "application"}.get(settings.service)
-    name = _alone(load, settings.service, kind) if kind else ""
-    rows = (
-        one
-        for one in subject.get("services", ())
-        if one["service"] == settings.service and (kind != "application" or one.get("distribution") == name)
-    )
-    first: dict[str, Any] = next(rows, {})
+    test, loaded = settings.test, settings.instances
+    names = sorted(test.through(load))
+    if test.one and len(names) != 1:
+        took = " and ".join(names) or f"no {test.one}"
+        raise LookupError(f"{took} took the load, and a measurement is of one {test.one} alone")
     cores = {
         host: machine.get("cores")
         for machine in subject.get("machines", ())
@@ -318,30 +314,9 @@ def _own_keys(settings: TrialSettings, load: dict[str, Any], subject: dict[str, 
     }
     if not loaded or len(found := {cores.get(host) for host in loaded}) != 1 or not all(found):
         raise LookupError("the cores of the hosts could not be read, or they differ")
-    count = sum(map(len, loaded.values()))
-    if kind != "flow" and len({len(names) for names in loaded.values()}) != 1:
-        raise LookupError("the hosts run different numbers of instances")
-    common = {"version": first.get("version", ""), "cores": found.pop(), "hosts": len(loaded)}
-    if kind == "flow":
-        return {**common, "flow": name, "kind": first.get("distribution", ""), "processes": count}
-    each = {"instances_per_host": count // len(loaded)}
-    if kind == "application":
-        return {**common, "name": name, **each}
-    return {
-        **common,
-        "distribution": first.get("distribution", ""),
-        **each,
-        "records_per_request": load["rest"].get("records_per_request", 1),
-    }
-
-
-def _alone(load: dict[str, Any], service: str, kind: str) -> str:
-    """Return the one flow or application that the load goes through; raises LookupError."""
-    names = through(load, service)
-    if len(names) != 1:
-        said = " and ".join(sorted(names)) or f"no {kind}"
-        raise LookupError(f"{said} took the load, and a measurement is of one {kind} alone")
-    return names.pop()
+    rows = [one for one in subject.get("services", ()) if one["service"] == settings.service]
+    of = test.measured(load, names[0] if test.one else "", rows, loaded)
+    return {**of, "cores": found.pop(), "hosts": len(loaded)}
 
 
 def _subject(run_dir: Path, done: Sequence[TrialResult]) -> dict[str, Any]:

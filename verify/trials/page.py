@@ -8,6 +8,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
+from kedge.plan.service import LoadTest
 from kedge.trials.bottleneck import STOLEN, said
 from kedge.trials.figures import Compared
 from kedge.trials.table import row
@@ -16,12 +17,6 @@ from spark_checks.report.page import embedded, environment, number, plotly
 from verify.trials.settings import TrialSettings
 from verify.trials.trial import TrialResult
 
-#: The figure that is drawn of a trial, and what it is.
-_DRAWN: Final = {
-    "kafka_rest": ("ack_p99_ms", "ack p99, ms"),
-    "mirror_maker": ("delay_p99_ms", "p99 until a record is copied, ms"),
-    "streams_app": ("latency_p99_ms", "p99 until the last output of a record, ms"),
-}
 _BADGES: Final = {"better": "pass", "worse": "fail", "same": "measured", "new": "unknown", "gone": "unknown"}
 
 
@@ -39,7 +34,7 @@ def of_capacity(
         run_dir,
         settings,
         done,
-        _over_load(done, lines, settings.service),
+        _over_load(done, lines, settings.test),
         title="What the hosts sustain",
         answers=list(answers),
     )
@@ -59,7 +54,7 @@ def of_comparison(
         run_dir,
         settings,
         done,
-        _over_trials(done, variants, settings.service),
+        _over_trials(done, variants, settings.test),
         title=f"{', '.join(variants)} on the same load",
         chart_title="Latency of each load test",
         compared={
@@ -86,9 +81,9 @@ def _page(
         "sure": {},
         "failed": [],
         "stolen": stolen(done),
-        "p99_title": _DRAWN[settings.service][1],
+        "p99_title": settings.test.axis,
         "chart_title": "Latency over load",
-        "trials": [_trial(run_dir, one, settings.service) for one in done],
+        "trials": [_trial(run_dir, one, settings.test) for one in done],
         "figures_json": embedded({"latency-load": latency}),
         "plotly": plotly(),
     }
@@ -106,8 +101,8 @@ def stolen(done: Sequence[TrialResult]) -> str:
     )
 
 
-def _trial(run_dir: Path, one: TrialResult, service: str) -> dict[str, Any]:
-    p99 = one.figures.get(_DRAWN[service][0])
+def _trial(run_dir: Path, one: TrialResult, test: LoadTest) -> dict[str, Any]:
+    p99 = one.figures.get(test.figure)
     because = "" if one.passed else f"{one.because[:300]}; {said(one.limit)}"
     report = f"trials/{one.folder}/report/report.html"
     own = one.figures.get("generator_own_share")
@@ -124,51 +119,51 @@ def _trial(run_dir: Path, one: TrialResult, service: str) -> dict[str, Any]:
     }
 
 
-def _over_load(done: Sequence[TrialResult], conditions: Sequence[str], service: str) -> dict[str, Any]:
+def _over_load(done: Sequence[TrialResult], conditions: Sequence[str], test: LoadTest) -> dict[str, Any]:
     """Return p99 over intended load, a line a condition, through the trials that were audited."""
     traces = []
     for condition, colour in zip(conditions, cycle(COLOURS), strict=False):
-        audited = _audited(done, service)
+        audited = _audited(done, test)
         mine = sorted((one for one in audited if one.condition == condition), key=lambda one: one.load)
         traces.append(
             {
                 "mode": "lines+markers",
                 "name": condition,
                 "x": [one.load for one in mine],
-                "y": _p99_ms(mine, service),
+                "y": _p99_ms(mine, test),
                 "marker": {"symbol": ["circle" if one.passed else "x" for one in mine], "size": 9},
                 "line": {"color": colour, "width": 2},
                 "hovertemplate": "%{x:,.0f} records/s: p99 %{y:,.1f} ms",
             }
         )
-    return _chart(traces, 420, "intended records/s; a cross did not meet the levels", _DRAWN[service][1])
+    return _chart(traces, 420, "intended records/s; a cross did not meet the levels", test.axis)
 
 
-def _over_trials(done: Sequence[TrialResult], variants: Sequence[str], service: str) -> dict[str, Any]:
+def _over_trials(done: Sequence[TrialResult], variants: Sequence[str], test: LoadTest) -> dict[str, Any]:
     """Return p99 of each trial that was audited, in the order of time, a colour a variant."""
     traces = []
     for variant, colour in zip(variants, cycle(COLOURS), strict=False):
-        mine = [one for one in _audited(done, service) if one.kind == variant]
+        mine = [one for one in _audited(done, test) if one.kind == variant]
         traces.append(
             {
                 "mode": "markers",
                 "name": variant,
                 "x": [one.number for one in mine],
-                "y": _p99_ms(mine, service),
+                "y": _p99_ms(mine, test),
                 "marker": {"color": colour, "size": 10},
                 "hovertemplate": "load test %{x}: p99 %{y:,.1f} ms",
             }
         )
-    return _chart(traces, 360, "load test, in the order of time", _DRAWN[service][1])
+    return _chart(traces, 360, "load test, in the order of time", test.axis)
 
 
-def _audited(done: Sequence[TrialResult], service: str) -> list[TrialResult]:
-    return [one for one in done if _DRAWN[service][0] in one.figures]
+def _audited(done: Sequence[TrialResult], test: LoadTest) -> list[TrialResult]:
+    return [one for one in done if test.figure in one.figures]
 
 
-def _p99_ms(audited: Sequence[TrialResult], service: str) -> list[float]:
+def _p99_ms(audited: Sequence[TrialResult], test: LoadTest) -> list[float]:
     """Return what a logarithmic axis can show."""
-    return [max(one.figures[_DRAWN[service][0]], 0.001) for one in audited]
+    return [max(one.figures[test.figure], 0.001) for one in audited]
 
 
 def _chart(traces: Sequence[dict[str, Any]], height: int, along: str, up: str) -> dict[str, Any]:

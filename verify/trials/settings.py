@@ -9,11 +9,13 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kedge.evidence.levels import Levels
+from kedge.plan.service import LoadTest
+from kedge.services.registry import SERVICES
 
 Condition = Literal["healthy", "restart", "away"]
 CONDITIONS: tuple[Condition, ...] = ("healthy", "restart", "away")
 #: What a load goes through, and can be asked what it carries.
-SERVICES: tuple[str, ...] = ("kafka_rest", "mirror_maker", "streams_app")
+TESTS: Final = {service.name: service.load_test for service in SERVICES if service.load_test}
 #: Status of a run whose trials say too little. Python's own for an error that nobody foresaw is 1.
 UNSURE: Final = 3
 Seconds = Annotated[float, Field(gt=0, le=3600)]
@@ -67,6 +69,11 @@ class TrialSettings(BaseModel):
         """Return the hosts of the service."""
         return sorted(self.instances)
 
+    @property
+    def test(self) -> LoadTest:
+        """Return what a load test of the service is."""
+        return TESTS[self.service]
+
 
 def read_settings(text: str) -> TrialSettings:
     """Read settings; raises TrialsError naming the first that is wrong."""
@@ -78,11 +85,9 @@ def read_settings(text: str) -> TrialSettings:
         raise TrialsError(f"trials_{name}: {first['msg']}; roles/trials says what it may be") from None
     if not found.conditions:
         raise TrialsError("trials_conditions is empty: name `healthy`, `restart` or `away`")
-    if found.service not in SERVICES:
-        raise TrialsError(
-            f"verify.service is {found.service}: load tests are of {', '.join(SERVICES[:-1])} or "
-            f"{SERVICES[-1]}"
-        )
+    if found.service not in TESTS:
+        *most, last = TESTS
+        raise TrialsError(f"verify.service is {found.service}: load tests are of {', '.join(most)} or {last}")
     if not found.instances:
         raise TrialsError(f"no host of the inventory runs {found.service}: verify.service names another")
     return _with_a_host_left(found)
@@ -97,32 +102,14 @@ def _with_a_host_left(found: TrialSettings) -> TrialSettings:
     return found
 
 
-def through(load: dict[str, Any], service: str) -> set[str]:
-    """Return the flows of mirrors, or the applications, that a load goes through; of proxies nothing."""
-    if service == "mirror_maker":
-        return {one["flow"] for one in load.get("mirrors", ())}
-    if service == "streams_app":
-        return {one["name"] for one in load.get("applications", ()) if one.get("input")}
-    return set()
-
-
 def of_load(settings: TrialSettings, load: dict[str, Any]) -> TrialSettings:
     """Return settings with the instances alone that the load goes through: of its flows or applications.
 
     Raises:
         TrialsError: when there are none, or all are on the host that is to be away.
     """
-    found, names = settings.instances, through(load, settings.service)
-    if settings.service == "mirror_maker":
-        found = {host: [n for n in of if n.rpartition("-")[0] in names] for host, of in found.items()}
-    elif settings.service == "streams_app":
-        own = {
-            (one["host"], one["instance"])
-            for app in load.get("applications", ())
-            if app["name"] in names
-            for one in app["instances"]
-        }
-        found = {host: [n for n in of if (host, n) in own] for host, of in found.items()}
+    takes = settings.test.takes
+    found = {host: [n for n in of if takes(load, host, n)] for host, of in settings.instances.items()}
     found = {host: of for host, of in found.items() if of}
     if not found:
         raise TrialsError(f"no instance of {settings.service} takes the load of verify: see its topic")
@@ -131,29 +118,19 @@ def of_load(settings: TrialSettings, load: dict[str, Any]) -> TrialSettings:
 
 def way_of(load: dict[str, object], service: str) -> Literal["kafka", "rest"]:
     """Return the part of a load that goes through a service; raises TrialsError where it has none."""
-    ways: tuple[Literal["kafka", "rest"], ...] = ("rest",) if service == "kafka_rest" else ("kafka", "rest")
+    ways = TESTS[service].ways
     for way in ways:
         if load.get(way):
             return way
     raise TrialsError(f"verify.{ways[0]} is missing: it says what goes through {service}")
 
 
-def judging(levels: Levels, way: Literal["kafka", "rest"], service: str) -> None:
+def judging(levels: Levels, service: str) -> None:
     """Raise TrialsError where no level bounds how long a record may take: then any load is carried."""
-    latency = levels.latency.rest if way == "rest" else levels.latency.kafka
-    bounded = {name for name, value in latency if value is not None}
-    wanted = f"latency.{way}.ack_p99_ms"
-    if service == "mirror_maker":
-        bounded = {
-            name for name, value in levels.mirror if value is not None and ("delay" in name or "lag" in name)
-        }
-        wanted = "mirror.delay_p99_ms"
-    elif service == "streams_app":
-        bounded = {"p99"} if levels.outputs.p99_ms is not None else set()
-        wanted = "outputs.p99_ms"
-    if not bounded:
+    test = TESTS[service]
+    if not test.bounded(levels):
         raise TrialsError(
-            f"service_levels.{wanted} is missing: without it any load passes, and a capacity says nothing"
+            f"service_levels.{test.level} is missing: without it any load passes, and a capacity says nothing"
         )
 
 

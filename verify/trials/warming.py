@@ -13,10 +13,12 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from kedge.deploy.load_spec import load_option
 from kedge.evidence.writing import write_json
 from kedge.trials.bottleneck import cpu_us_a_record
 from verify.process import Ending, now_us
 from verify.trials.progress import RunLog
+from verify.trials.settings import TESTS
 from verify.trials.trial import TrialSpec, send_load, write_down
 
 #: Warming up takes so many times as long at most. In small requests it ends where a round takes more than
@@ -114,9 +116,9 @@ def warm(
         fewer = math.ceil(asked.load / _WARM_REQUESTS_S)
         load[way]["records_per_request"] = min(in_a_request, fewer)
     load["late_ms"] = None
-    # The backlog of others than proxies stays in the topics, before the next trial's records.
-    proxies = load.get("service", "kafka_rest") == "kafka_rest"
-    load["drain_s"] = _WARM_DRAIN_S if proxies else max(seconds, load.get("drain_s", 0.0))
+    # The backlog of what reads topics stays in them, before the next trial's records.
+    reads = TESTS[load_option(load, "service")].one
+    load["drain_s"] = max(seconds, load.get("drain_s", 0.0)) if reads else _WARM_DRAIN_S
     write_json(folder / "load.json", load)
     rounds = Rounds(folder, round_s, asked.load, steady) if steady else None
     try:

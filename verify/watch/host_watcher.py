@@ -27,12 +27,13 @@ from kedge.evidence.load_state import parts_of
 from kedge.evidence.tables import BALANCER, PRESSURE
 from kedge.evidence.watch_options import WATCH
 from kedge.evidence.writing import EvidenceWriter, rows_to_columns
+from kedge.services.registry import SERVICES
 from verify.collect.hosts import Access, CollectError, become_password, read_access, ssh
 from verify.process import Ending
 
 _PROGRAM: Final = Path(__file__).with_name("host_sampler.py")
-#: Services whose "instance" is no process, or whose main process leaves the work to others.
-_NO_UNIT: Final = frozenset({"host_tuning", "rest_balancer"})
+#: Services whose instances are processes that do the work themselves, unlike HAProxy's, which have workers.
+_UNITS: Final = {service.name: service.unit for service in SERVICES if service.java}
 #: The runtime socket of a balancer that the kit deployed (roles/rest_balancer).
 _SOCKET: Final = "/run/rest-balancer/haproxy/admin.sock"
 _AGAIN_S: Final = 2.0
@@ -51,10 +52,10 @@ def planned_units(plan: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, str
     found: dict[str, dict[str, tuple[str, str]]] = {}
     for host, part in plan["hosts"].items():
         for service, of_service in part["services"].items():
-            if service not in _NO_UNIT:
+            if unit := _UNITS.get(service):
                 for instance in of_service["instances"]:
                     name = str(instance["name"])
-                    found.setdefault(host, {})[f"{service.replace('_', '-')}@{name}"] = (service, name)
+                    found.setdefault(host, {})[f"{unit}@{name}"] = (service, name)
     return found
 
 

@@ -35,7 +35,6 @@ _BROKER: Final = "broker.pem"
 _KNOWN: Final = "User:host:"
 #: Its clients may know a balancer by another name than the inventory's.
 _BALANCER: Final = "/etc/rest-balancer/"
-_BALANCERS: Final = "rest_balancer"
 
 
 def look_at_certificates(
@@ -56,7 +55,8 @@ def look_at_certificates(
     balancers = [
         name
         for services in plan.services.values()
-        for instance in services.get(_BALANCERS, ())
+        for instances in services.values()
+        for instance in instances
         if (name := _asked_for(instance))
     ]
     for host, services in plan.services.items():

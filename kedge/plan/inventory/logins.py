@@ -132,7 +132,7 @@ def check_mechanisms(inventory: Inventory, services: Iterable[Service]) -> Itera
                 where = f"{host} {service.name}"
                 if login := _unspoken(own, known[cluster]):
                     found[variable] = _not_spoken(where, variable, cluster, *login)
-                elif key := _unshown(own, known[cluster], service.name, cluster):
+                elif key := _unshown(own, known[cluster], service, cluster):
                     found[variable] = _not_shown(where, variable, cluster, key)
     yield from found.values()
 
@@ -205,7 +205,7 @@ def _named(own: Mapping[str, Any], key: str) -> str:
     return next((str(one) for one in own if str(one) == key or str(one).endswith(f".{key}")), "")
 
 
-def _unshown(own: Mapping[str, Any], security: Security | None, service: str, cluster: str) -> str:
+def _unshown(own: Mapping[str, Any], security: Security | None, service: Service, cluster: str) -> str:
     """Return the key of own settings that shows brokers a certificate where Kedge's clients speak no TLS.
 
     Empty where none does, and where the service has ``bootstrap.servers`` of its own.
@@ -215,8 +215,8 @@ def _unshown(own: Mapping[str, Any], security: Security | None, service: str, cl
     clients = {*_CLIENTS, cluster}
     for key in map(str, own):
         words = key.partition("ssl.keystore.")[0].split(".")[:-1]
-        # Without a prefix it is a proxy's listener.
-        listener = service == "kafka_rest" and not words
+        # Without a prefix it is the listener of what has one.
+        listener = service.ports is not None and not words
         if key.endswith(_SHOWN) and clients.issuperset(words) and not listener:
             return key
     return ""

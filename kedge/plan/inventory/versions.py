@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kedge.plan.hosts import Inventory
-from kedge.plan.inventory.clusters import clusters
 from kedge.plan.inventory.secrets import Known
 from kedge.plan.service import Service
 
@@ -17,24 +16,20 @@ _MORE: Final = ("install", "package", "lock")
 
 
 def versions(
-    inventory: Inventory, services: Mapping[str, Iterable[str]]
+    inventory: Inventory, planned: Mapping[str, Iterable[str]], services: Iterable[Service]
 ) -> dict[str, dict[str, dict[str, str]]]:
     """Return host -> service -> ``distribution`` and ``version``, each only where the inventory says it.
 
-    ``services`` is host -> the names of its planned services. A broker has the version of its cluster. A
-    balancer's is that of its host's package, so it is not here.
+    ``planned`` is host -> the names of its planned services. The version of what is a package of its host is
+    not here.
     """
-    of_broker = {
-        host: cluster.version
-        for name, cluster in clusters(inventory)[0].items()
-        for host in inventory.group(cluster.brokers or f"kafka_{name}")
-    }
+    records = {service.name: service for service in services}
     found: dict[str, dict[str, dict[str, str]]] = {}
-    for host, names in services.items():
+    for host, names in planned.items():
         variables = inventory.hosts[host]
         for service in names:
             kinds = (variables.get(f"{service}_{kind}") for kind in _KINDS)
-            version = of_broker.get(host) if service == "kafka_broker" else None
+            version = records[service].version(inventory, host) if service in records else None
             known = {
                 "distribution": next(filter(None, kinds), None),
                 "version": version or variables.get(f"{service}_version"),
@@ -55,7 +50,7 @@ def with_software(
     """
     records = {service.name: service for service in services}
     known = Known(inventory)
-    of_hosts = versions(inventory, {host: part["services"] for host, part in hosts.items()})
+    of_hosts = versions(inventory, {host: part["services"] for host, part in hosts.items()}, services)
     found: dict[str, dict[str, Any]] = {}
     for host, part in hosts.items():
         found[host] = {**part, "services": {}}

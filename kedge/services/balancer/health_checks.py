@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
 
 from kedge.plan.hosts import Inventory
 from kedge.plan.plan import Part
-from kedge.plan.settings import Choice, Sheet
+from kedge.plan.settings import Choice, Setting, Sheet
 from kedge.services.balancer.security import FILE
 from kedge.services.rest.distribution import SERVICE as REST
 from kedge.services.rest.distribution import Health
@@ -80,3 +82,22 @@ def _refused(sheet: Sheet, most: int) -> None:
     )
     source = f"{_MANUAL}, retries and option redispatch"
     sheet.put(FILE, "retries", "balancer.refused", Choice(_ERRORS * most, because, source, "derived"))
+
+
+#: Marks the settings of such a configuration; the template reads it.
+KEY: Final = "changing"
+_WHY: Final = (
+    "the proxies behind this balancer change: each one is asked for an offset, which every distribution "
+    "answers, until the last of them runs its new release; then the planned check follows"
+)
+
+
+def while_proxies_change(balancer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a planned balancer (its JSON form) as it runs from before the first proxy changes to the last.
+
+    Only the health check differs: what the planned one asks, proxies of the former release may not know, and
+    what the former one asked, new ones may not. A refused login counts as healthy, for either side may have
+    none.
+    """
+    mark = asdict(Setting(FILE, KEY, "yes", "balancer.health", _WHY, _OBSERVED, "derived"))
+    return {**balancer, "settings": [*balancer["settings"], mark]}

@@ -9,7 +9,7 @@ from kedge.plan.hosts import Inventory
 from kedge.plan.service import PlannedInstances
 from kedge.plan.settings import MBIT, Sheet
 from kedge.plan.variables import role_variables
-from kedge.services.host.facts import host_facts
+from kedge.services.host.variables import host_facts
 from kedge.services.rest.distribution import SERVICE as REST
 from kedge.services.rest.traffic import BASE64, bytes_per_s, read_per_s
 from kedge.services.rest.variables import KafkaRest

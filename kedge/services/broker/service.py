@@ -18,7 +18,7 @@ from kedge.services.broker.notices import ALLOWED, INSTEAD, notices
 from kedge.services.broker.planner import SERVICE, plan_brokers
 from kedge.services.broker.probe import missed
 from kedge.services.broker.variables import KafkaBroker
-from kedge.services.host.facts import host_facts
+from kedge.services.host.variables import host_facts
 from kedge.services.topics.cluster_limits import BROKER_MAPS, ClusterTopics, broker_files, broker_maps
 from kedge.services.topics.planner import plan_topics, with_topics
 
@@ -35,6 +35,13 @@ def _java(inventory: Inventory, _: Mapping[str, Any], instances: tuple[PlannedIn
     declared = inventory.common("kafka_clusters") or {}
     version = str((declared.get(instances[0].name) or {}).get("version", ""))
     return JavaNeed(17 if numbers(version) >= (4,) else 8, f"{SERVICE} {version}", JAVA_FACTS)
+
+
+def _version(inventory: Inventory, host: str) -> str | None:
+    """Return the version of the cluster that a host belongs to."""
+    of = (c.version for name, c in clusters(inventory)[0].items()
+          if host in inventory.group(c.brokers or f"kafka_{name}"))  # fmt: skip
+    return next(of, None)
 
 
 def _controller_ports(instance: PlannedInstance) -> Iterator[int]:
@@ -74,6 +81,7 @@ KAFKA_BROKER: Final = Service(
     notices=notices,
     allowed=ALLOWED,
     instead=INSTEAD,
+    version=_version,
     kernel_of=_maps,
     away=lambda *_: Away(
         1,

@@ -169,7 +169,8 @@ class _Client:
 
     def warning(self, rule: str, message: str, fix: str, *keys: str) -> None:
         """Add a warning about keys."""
-        self.sheet.warning(rule, message, fix, *self.own(*keys))
+        other = next((f"{self.prefix}{key}" for key in keys if not self.own(key)), "")
+        self.sheet.warning(rule, message, fix, *self.own(*keys), meant=other)
 
 
 def _check_idempotence(of: _Client, named: str, refuses: str) -> None:

@@ -14,7 +14,7 @@ from kedge.plan.hosts import Inventory
 from kedge.plan.service import Service
 from kedge.plan.settings import Basis, Choice, Sheet
 from kedge.plan.variable_messages import wrong_variable
-from kedge.services.host.facts import host_facts
+from kedge.services.host.variables import host_facts
 
 SYSCTL: Final = "/etc/sysctl.d/60-kedge.conf"
 LIMITS: Final = "/etc/security/limits.d/60-kedge.conf"

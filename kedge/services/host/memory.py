@@ -10,7 +10,7 @@ from kedge.plan.findings import Finding, Subject
 from kedge.plan.hosts import Inventory
 from kedge.plan.plan import PlannedInstance
 from kedge.plan.service import PlannedInstances, Service
-from kedge.services.host.facts import host_facts
+from kedge.services.host.variables import host_facts
 
 SYSTEM_MIB: Final = 512  # the system itself, with its page cache
 

@@ -6,8 +6,7 @@ from typing import Final
 
 from kedge.plan.service import Kernel, Service
 from kedge.plan.settings import Choice
-from kedge.services.host.facts import HOST_FACTS
-from kedge.services.host.variables import HostTuning
+from kedge.services.host.variables import HOST_FACTS, HostTuning
 
 #: The name under which the plan of every host holds its kernel settings, which follow from its services'.
 HOST_TUNING: Final = Service(
@@ -17,6 +16,7 @@ LOAD_GENERATOR: Final = Service(
     name="load_generator",
     of_role=("load_generator_python", "load_generator_cache"),
     many_connections=True,
+    kinds=("consumer", "producer"),
     kernel=(
         Kernel(
             "* - nofile",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from kedge.plan.settings import MIB, Choice, Sheet
 from kedge.plan.values import int_or_zero, value_of
 from kedge.services.mirror.consumer import plan_consumer
-from kedge.services.mirror.flow import ARTICLE, CLASSIC, Flow
+from kedge.services.mirror.flow import ARTICLE, CLASSIC, Flow, commit_interval
 from kedge.services.mirror.memory import BASE_MIB, check_held, fetched_mib, heap_of
-from kedge.services.mirror.offset_commits import commit_interval
 from kedge.services.mirror.process import SettingsAndFindings, put_jvm, together
 from kedge.services.mirror.producer import plan_producer
 

@@ -10,10 +10,9 @@ from kedge.plan.settings import Choice, Sheet
 from kedge.plan.values import value_of
 from kedge.services.clients.client_checks import check_consumer
 from kedge.services.clients.profile_settings import put_profile
-from kedge.services.mirror.flow import CLASSIC, NUMBER, Flow
-from kedge.services.mirror.login import plan_login
+from kedge.services.mirror.flow import CLASSIC, NUMBER, Flow, plan_login
+from kedge.services.mirror.links import socket_buffer
 from kedge.services.mirror.producer import SET_BY_MIRRORS
-from kedge.services.mirror.sockets import socket_buffer
 from kedge.services.mirror.topics_and_groups import consumer_group
 
 

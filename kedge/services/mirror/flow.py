@@ -1,4 +1,4 @@
-"""A flow with all that its files follow from, and the names that its rules share."""
+"""A flow with all that its files follow from: its names, its logins, and how often it commits offsets."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kedge.plan.findings import WITH_INVENTORY, Reader
-from kedge.plan.inventory.security import Security
-from kedge.plan.settings import Advice, Sheet
+from kedge.plan.inventory.logins import login_of, names_protocol
+from kedge.plan.inventory.security import Login, Security, plan_client
+from kedge.plan.settings import Advice, Choice, Sheet
 from kedge.services.clients.fetches import Fetches
 from kedge.services.mirror.partitions import Limits
 from kedge.services.mirror.variables import MirrorFlow
@@ -67,3 +68,44 @@ class Flow:
 def flow_of(process: object) -> str:
     """Return the flow of a mirror process, whose name is that of the flow and a number (FLOW-0)."""
     return str(process).rpartition("-")[0]
+
+
+_OFFSET_COMMIT_MS: Final = 60_000  # default of --offset.commit.interval.ms
+
+
+def commit_interval(flow: Flow) -> Choice:
+    """Return how often offsets are committed, in milliseconds: the latency budget, the default at most."""
+    budget = flow.flow.latency_budget_ms
+    if flow.advice == "documented" or budget >= _OFFSET_COMMIT_MS:
+        because = "the default; each commit flushes the producer, so linger.ms above it has no effect"
+        return Choice(_OFFSET_COMMIT_MS, because, CLASSIC, "documented")
+    because = (
+        f"the latency budget of {budget} ms: the lag that a restart waits for is seen that often, and a "
+        "process that is killed repeats at most what it mirrored since; an estimate, not measured"
+    )
+    return Choice(budget, because, f"mirror_maker_flows.{flow.name}.latency_budget_ms", "estimate")
+
+
+def plan_login(sheet: Sheet, flow: Flow, end: str, file: str, prefix: str) -> None:
+    """Plan the keys with which the flow's clients speak with the cluster at its ``end``, source or target.
+
+    Not where a protocol stands among the person's own settings: then all of it is the person's.
+    """
+    spec = flow.flow
+    if not (securities := securities_of(flow)):
+        return
+    source = end == "source"
+    security = securities[0 if source else 1]
+    given = (
+        Login(spec.source_user, spec.source_password, spec.source_client_tls, spec.source_keytab)
+        if source
+        else Login(spec.target_user, spec.target_password, spec.target_client_tls, spec.target_keytab)
+    )
+    login = login_of(sheet, f"mirror_maker_flows.{flow.name}.{end}", security, given)
+    plan_client(sheet, file, prefix, f"{flow.folder}/{end}", security, login, flow.version)
+
+
+def securities_of(flow: Flow) -> tuple[Security | None, ...]:
+    """Return how source and target are spoken with; empty where that is the person's own settings'."""
+    own = (flow.flow.settings, flow.flow.consumer_settings, flow.flow.producer_settings)
+    return () if any(map(names_protocol, own)) else (flow.source_security, flow.target_security)

@@ -155,7 +155,7 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
 
     def moved(what: str, key: str, place: str) -> Finding:
         fix = f"take {key} out: {place} is there" if place in spec.settings else f"write {place}"
-        return Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,)))
+        return Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,), meant=place))
 
     for key, bare in bare_keys(spec).items():
         if key.startswith(offsets) and key.removeprefix(offsets) in known_keys("producer", role.version):
@@ -174,8 +174,7 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
             continue
         if bare == "task.max":
             what = f"MirrorMaker 2 does not know {key} and ignores it"
-            fix = f"write {key.removesuffix(bare)}tasks.max"
-            yield Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,)))
+            yield moved(what, key, f"{key.removesuffix(bare)}tasks.max")
         for end, reader in _CLIENT_OF_END.items():
             begin = f"{spec.source if end == 'source' else spec.target}."
             place = f"{begin}{reader}.{bare}"
@@ -184,8 +183,7 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
         newer = bare.replace("blacklist", "exclude")
         if newer != bare and bare in read and newer in read:
             what = f"{key} is read up to 3.9 alone: 4.0 ignores it, and excludes nothing by it"
-            fix = f"write {key.removesuffix(bare)}{newer}"
-            yield Finding("warning", "keys.unknown", where, what, fix, Subject(where, (key,)))
+            yield moved(what, key, f"{key.removesuffix(bare)}{newer}")
         client, _, rest = key.partition(".")
         of_client = client in ("consumer", "producer", "admin") and rest in beside
         if key != bare or key in read or key.startswith((*_PASSED_ON, *_FOR_ALL)):
@@ -194,11 +192,5 @@ def _misplaced(spec: MirrorFlow, role: MirrorMaker, where: str) -> Iterable[Find
             alone = [c for c in BESIDE if key in known_keys(c, role.version)]
             under = f"{alone[0]}.{key}" if alone in (["consumer"], ["producer"]) else key
             place = f"{spec.source if under.startswith('consumer.') else spec.target}.{under}"
-            yield Finding(
-                "warning",
-                "keys.unknown",
-                where,
-                f"MirrorMaker 2 reads {key} only for a cluster, and ignores it here: {place}",
-                f"write {place}",
-                Subject(where, (key,)),
-            )
+            what = f"MirrorMaker 2 reads {key} only for a cluster, and ignores it here: {place}"
+            yield moved(what, key, place)

@@ -12,8 +12,7 @@ from kedge.plan.service import put_stop
 from kedge.plan.settings import Choice, Setting, Sheet
 from kedge.plan.variables import basis_of
 from kedge.plan.version_numbers import numbers
-from kedge.services.mirror.flow import FROM_PORT, NUMBER, UNIT, Flow
-from kedge.services.mirror.login import securities_of
+from kedge.services.mirror.flow import FROM_PORT, NUMBER, UNIT, Flow, securities_of
 from kedge.services.mirror.memory import put_heap, put_memory_limit
 from kedge.services.mirror.variables import MirrorMaker
 

@@ -9,7 +9,7 @@ from typing import Final
 from kedge.plan.placement import quotas
 from kedge.plan.settings import Sheet
 from kedge.services.clients.fetches import PARTITION_FETCH
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.mirror.flow import ARTICLE, BENCH, MEASURED, Flow
 from kedge.services.mirror.measured_capacity import processes_for
 from kedge.services.mirror.producer import batch_bytes

@@ -11,12 +11,11 @@ from kedge.plan.variables import basis_of
 from kedge.services.clients.client_checks import check_producer
 from kedge.services.clients.profile_settings import put_profile
 from kedge.services.clients.profiles import JAVA_DEFAULTS
-from kedge.services.mirror.flow import ARTICLE, BENCH, CLASSIC, NUMBER, Flow
+from kedge.services.mirror.flow import ARTICLE, BENCH, CLASSIC, NUMBER, Flow, plan_login
 from kedge.services.mirror.keys import GIVEN
-from kedge.services.mirror.login import plan_login
+from kedge.services.mirror.links import bandwidth_delay_bytes, socket_buffer
 from kedge.services.mirror.memory import COMPRESSOR_MIB
 from kedge.services.mirror.message_bytes import check_request
-from kedge.services.mirror.sockets import bandwidth_delay_bytes, socket_buffer
 from kedge.services.mirror.variables import MirrorFlow
 
 _SPLIT: Final = "KAFKA-8350, fixed in later versions than classic MirrorMaker has"

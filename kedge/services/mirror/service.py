@@ -10,9 +10,10 @@ from kedge.plan.jvm_flags import JAVA_FACTS
 from kedge.plan.plan import PlannedInstance
 from kedge.plan.service import GROUPS_BACK, FastLink, JavaNeed, Service, ready
 from kedge.plan.version_numbers import numbers
+from kedge.services.mirror.links import bandwidth_delay_bytes
+from kedge.services.mirror.load import LOAD_TEST, mirrored
 from kedge.services.mirror.notices import INSTEAD, notices
 from kedge.services.mirror.planner import SERVICE, mirrored_clusters, plan_mirrors
-from kedge.services.mirror.sockets import bandwidth_delay_bytes
 from kedge.services.mirror.taking_over import MAINS, adopted
 from kedge.services.mirror.topics_and_groups import flow_facts
 from kedge.services.mirror.variables import MirrorMaker, mirror_makers
@@ -59,6 +60,7 @@ MIRROR_MAKER: Final = Service(
     links=_links,
     idle=_idle,
     alone=True,
+    kinds=("classic", "mm2"),
     mains=frozenset(MAINS.values()),
     adopts=adopted,
     taking_over="stop what mirrors now on all hosts, go on at its positions",
@@ -68,6 +70,8 @@ MIRROR_MAKER: Final = Service(
     },
     notices=notices,
     instead=INSTEAD,
+    load=mirrored,
+    load_test=LOAD_TEST,
     tuning=(
         "mirror.consumer.socket",
         "mirror.files",

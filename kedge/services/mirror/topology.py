@@ -105,6 +105,7 @@ def _flow(values: Mapping[str, str], source: str, target: str) -> Iterator[Findi
             f"{name}, whatever number of workers there is",
             f"set {tasks or 'tasks.max'} to the partitions of the largest topic, or fewer",
             tasks or f"{name}.enabled",
+            meant="tasks.max",
         )
 
 
@@ -224,5 +225,6 @@ def _error(message: str, fix: str, *keys: str) -> Finding:
     return Finding("error", "mirror.flows", "mm2.properties", message, fix, Subject(keys=keys))
 
 
-def _warning(message: str, fix: str, *keys: str) -> Finding:
-    return Finding("warning", "mirror.flows", "mm2.properties", message, fix, Subject(keys=keys))
+def _warning(message: str, fix: str, *keys: str, meant: str = "") -> Finding:
+    of = Subject(keys=keys, meant=meant)
+    return Finding("warning", "mirror.flows", "mm2.properties", message, fix, of)

@@ -13,7 +13,7 @@ from kedge.plan.findings import WITH_INVENTORY
 from kedge.plan.settings import KIB, MIB, Sheet
 from kedge.plan.values import int_or_none
 from kedge.services.clients.fetches import Fetches
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.rest.consumers import PAUSE_MS, SHORT_PAUSE_MS
 from kedge.services.rest.distribution import Distribution, RestProcess
 from kedge.services.rest.distributions import DISTRIBUTIONS
@@ -62,6 +62,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
             f"take {key}{sheet.out}; consumer.receive.buffer.bytes=-1 reads faster for less ({MEASURED}, "
             "Reading)",
             key,
+            meant="consumer.receive.buffer.bytes",
         )
     for key in sorted(own.keys() & _NO_EFFECT):
         sheet.warning(

@@ -17,7 +17,7 @@ from kedge.plan.settings import Sheet
 from kedge.plan.version_numbers import numbers
 from kedge.services.clients.fetches import Fetches
 from kedge.services.clients.group_protocol import Coordinator
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.rest.jetty import ACCEPT_QUEUE
 from kedge.services.rest.memory import SHARED_PRODUCER, Connection, ProcessWorkload, load_of
 from kedge.services.rest.traffic import KAFKA_REST, Cost, ProcessTraffic

@@ -8,7 +8,7 @@ from typing import Final
 from kedge.plan.plan import PlannedInstance
 from kedge.plan.settings import Advice, Sheet
 from kedge.services.clients.fetches import Fetches
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.rest.distribution import Distribution
 from kedge.services.rest.heap import MOST_INSTANCES, heap_each, instances_for_heap
 from kedge.services.rest.measured_capacity import instances_for, refused

@@ -7,7 +7,7 @@ from typing import Final
 
 from kedge.plan.settings import Basis, Choice, Sheet
 from kedge.plan.values import int_or_none
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.rest.traffic import ProcessTraffic
 
 _REST_UTILS: Final = "rest-utils, RestConfig"

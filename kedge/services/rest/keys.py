@@ -58,7 +58,9 @@ def check_rest_keys(
         there = place in keys
         fix = f"take {key} out, for {place} is there" if there else f"write {place}"
         severity = "warning" if there else of.unknown
-        found.append(Finding(severity, "rest.keys", where, what, fix, Subject(_VARIABLE, (key,))))
+        found.append(
+            Finding(severity, "rest.keys", where, what, fix, Subject(_VARIABLE, (key,), meant=place))
+        )
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kedge.plan.findings import Finding
 from kedge.plan.measured_capacity import Carriers, headroom, not_used, of_other_hosts, rate_of_one
 from kedge.plan.settings import Sheet
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.rest.variables import KafkaRest, MeasuredCapacity
 
 

@@ -17,8 +17,8 @@ from kedge.plan.variable_messages import declare, either, wrong_choice, wrong_va
 from kedge.plan.variables import role_variables
 from kedge.services.clients.fetches import fetches_of
 from kedge.services.clients.group_protocol import coordinator, stall_s
-from kedge.services.host.facts import HostFacts, host_facts
 from kedge.services.host.java import DEFAULT_JAVA, release_of
+from kedge.services.host.variables import HostFacts, host_facts
 from kedge.services.rest.checks import (
     check_bootstrap,
     check_listeners,

@@ -21,10 +21,11 @@ from kedge.plan.service import (
     room_of,
 )
 from kedge.plan.variables import role_variables
-from kedge.services.host.facts import host_facts
+from kedge.services.host.variables import host_facts
 from kedge.services.rest.distribution import SERVICE
 from kedge.services.rest.distributions import DISTRIBUTIONS
 from kedge.services.rest.instance_count import processes_with_cores, produced_per_s
+from kedge.services.rest.load import LOAD_TEST, rest_load
 from kedge.services.rest.notices import ALLOWED, INSTEAD, notices
 from kedge.services.rest.planner import plan_rest
 from kedge.services.rest.source_names import REAL
@@ -100,11 +101,14 @@ KAFKA_REST: Final = Service(
     ),
     archives=_archives,
     changes_with=("rest_balancer",),
+    kinds=tuple(one.name for one in DISTRIBUTIONS.values() if one.signs),
     mains=frozenset(one.signs.main for one in DISTRIBUTIONS.values() if one.signs and not one.fleet_only),
     noticed=dict.fromkeys(("stop", "adopt", "restart"), "a rebalance of groups with consumers there"),
     notices=notices,
     allowed=ALLOWED,
     instead=INSTEAD,
+    load=rest_load,
+    load_test=LOAD_TEST,
     tuning=(
         "jetty.",
         "rest.consumer.",

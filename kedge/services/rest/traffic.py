@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kedge.plan.settings import MBIT, MIB, Sheet
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.rest.source_names import REAL
 from kedge.services.rest.variables import RestWorkload
 

@@ -7,9 +7,8 @@ from typing import Final
 
 from kedge.plan import jvm_flags
 from kedge.plan.settings import MIB, Choice, Setting, Sheet
-from kedge.services.streams.properties import MEASURED, App
+from kedge.services.streams.properties import MEASURED, App, threads_of
 from kedge.services.streams.stores import changelogs_of, partitions_read
-from kedge.services.streams.threads import threads_of
 
 _BASE_HEAP_MIB: Final = 256
 _THREAD_HEAP_MIB: Final = 32  # a thread's share of the record cache, and what it works on

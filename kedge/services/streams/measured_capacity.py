@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kedge.plan.findings import Finding
 from kedge.plan.measured_capacity import Carriers, headroom, not_used, of_other_hosts
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.streams.variables import ROLE, StreamsApp
 
 

@@ -27,9 +27,9 @@ from kedge.plan.variable_messages import declare
 from kedge.plan.version_numbers import NEWER_KAFKA, OF_KAFKA, numbers
 from kedge.services.clients.client_checks import check_acks
 from kedge.services.clients.fetches import Fetches, fetches_of
-from kedge.services.host.facts import HostFacts, host_facts
 from kedge.services.host.java import release_of
 from kedge.services.host.memory import SYSTEM_MIB
+from kedge.services.host.variables import HostFacts, host_facts
 from kedge.services.streams import stores as streams_stores
 from kedge.services.streams.changelog_checks import check_files, check_own_settings
 from kedge.services.streams.changelog_retention import kept_of

@@ -16,12 +16,11 @@ from kedge.services.clients.client_checks import check_batch, check_consumer, ch
 from kedge.services.clients.fetches import Fetches
 from kedge.services.clients.profile_settings import within
 from kedge.services.clients.profiles import JAVA_DEFAULTS
-from kedge.services.host.facts import HostFacts
+from kedge.services.host.variables import HostFacts
 from kedge.services.streams import stores as streams_stores
 from kedge.services.streams.changelog_retention import kept_of, put_changelogs, windowed
 from kedge.services.streams.protocol import put_protocol
 from kedge.services.streams.stores import InstanceState, Kept
-from kedge.services.streams.threads import put_threads
 from kedge.services.streams.variables import ARTICLE, CONFIG, StreamsApp, unset_values
 
 UNIT: Final = "streams-app"
@@ -337,3 +336,21 @@ def _standbys(sheet: Sheet, app: App, file: str, kept: Kept) -> int:
             key,
         )
     return value
+
+
+def threads_of(spec: StreamsApp, facts: HostFacts) -> int:
+    """Return how many stream threads an instance runs on a host."""
+    own = int_or_zero(spec.settings.get("num.stream.threads"))
+    return own or spec.threads or max(1, facts.cores // spec.instances_per_host)
+
+
+def put_threads(sheet: Sheet, file: str, spec: StreamsApp, facts: HostFacts) -> int:
+    """Plan the stream threads; return how many there are."""
+    threads, each = threads_of(spec, facts), spec.instances_per_host
+    because = (
+        f"threads is {spec.threads}"
+        if spec.threads
+        else f"{facts.cores} cores for {each} instances on the host"
+    )
+    sheet.put(file, "num.stream.threads", "streams.threads", Choice(threads, because, CONFIG, "derived"))
+    return threads

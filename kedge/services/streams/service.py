@@ -20,6 +20,7 @@ from kedge.plan.service import (
     room_of,
 )
 from kedge.plan.version_numbers import numbers
+from kedge.services.streams.load import LOAD_TEST, applications
 from kedge.services.streams.planner import SERVICE, plan_streams
 from kedge.services.streams.variables import OF_ROLE, StreamsApp
 
@@ -73,7 +74,10 @@ STREAMS_APP: Final = Service(
         *GROUPS_BACK,
     ),
     archives=_jars,
+    kinds=("streams",),
     noticed=dict.fromkeys(("stop", "start", "restart"), "a rebalance, and a restore where it keeps stores"),
+    load=applications,
+    load_test=LOAD_TEST,
     tuning=(
         "streams.batch",
         "streams.buffer",
