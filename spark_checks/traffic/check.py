@@ -64,8 +64,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     produce gap above it by more than twice the longest usual one, if one so long does not come by chance.
     A figure is held against its level with its error; one that cannot be told from it is unknown. So is
     everything where the watch did not end properly, could not watch a cluster or what a person named, or saw
-    something not for more than three intervals. Loss, duplicates and order are not judged: they need records
-    of Kedge's own.
+    something not for ten seconds and more than three intervals; a shorter time is in the errors. Loss,
+    duplicates and order are not judged: they need records of Kedge's own.
     """
     run, watch, level = evidence.run, evidence.run.watch, levels.traffic
     if watch is None:
@@ -151,7 +151,9 @@ def _broken(watch: Watch, found: Found, times: Times) -> list[str]:
     """Return why the samples do not tell of all the time and all that was to be watched."""
     doubts = [] if watch.ended_us is not None else ["the watch did not end properly"]
     never = [one for one in found.unsampled if one["_never"]]
-    slept = [one for one in found.unsampled if not one["_never"]]
+    # A shorter time without a sample is in the errors of what was measured; one so long may hide a restart.
+    hides = [one for one in found.unsampled if one["longest_s"] * 1e6 >= EFFECTS_AFTER_RESTART_US]
+    slept = [one for one in hides if not one["_never"]]
     if never:
         doubts.append(f"{never[0]['what']} of {never[0]['who']} were never sampled{_more(never)}")
     if slept:

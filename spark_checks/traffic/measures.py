@@ -149,7 +149,7 @@ def _lags(found: Found, lag: DataFrame, times: Times, width: int) -> None:
         begin = restart.begin_us if restart.service else row["first_us"]
         # Of a group that has nothing of the usual time, nothing is known.
         value = None if row["baseline"] is None else 0 if above is None else above - begin
-        error = times.interval_us + (group.get("commits_us") or 0)
+        error = max(times.interval_us, group["offsets_us"]) + (group.get("commits_us") or 0)
         cell = _cell(row["restart"], row["group"], value, error, 0)
         cell |= {
             "peak": row["peak"],

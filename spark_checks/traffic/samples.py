@@ -188,16 +188,20 @@ def watched(found: DataFrame, who: Sequence[str], times: Times) -> DataFrame:
 def lags(offsets: DataFrame, times: Times) -> DataFrame:
     """Return group, at_us, lag; baseline, the highest usual lag, and allowed, what is no more than usual.
 
-    That is the baseline and the usual spread, or a record a partition if that is more. Where the lag grew
-    steadily in the usual time, it may go on to.
+    That is the baseline and the usual spread, or if that is more, a record a partition, or as many as the
+    group usually commits from one sample to the next: samples that always come just after a commit see less
+    than those that come just before one. Where the lag grew steadily in the usual time, it may go on to.
     """
     behind = F.greatest(F.col("end_offset") - F.col("committed"), F.lit(0))
-    by_sample = offsets.where("committed IS NOT NULL AND end_offset IS NOT NULL").groupBy("group", "at_us")
-    rows = by_sample.agg(F.sum(behind).alias("lag"), F.count(F.lit(1)).alias("partitions"))
+    step = F.col("committed") - F.lag("committed").over(Window.partitionBy(*PLACE).orderBy("at_us"))
+    known = offsets.where("committed IS NOT NULL AND end_offset IS NOT NULL").withColumn("step", step)
+    rows = known.groupBy("group", "at_us").agg(
+        F.sum(behind).alias("lag"), F.sum("step").alias("step"), F.count(F.lit(1)).alias("partitions")
+    )
     second = (F.col("at_us") - times.usual_us) / 1e6
     before = rows.where(F.col("at_us") < times.usual_us).groupBy("group").agg(
         F.max("lag").alias("baseline"),
-        F.greatest(F.max("lag") - F.min("lag"), F.max("partitions")).alias("spread"),
+        F.greatest(F.max("lag") - F.min("lag"), F.max("partitions"), F.max("step")).alias("spread"),
         F.regr_slope(F.col("lag"), second).alias("slope"),
         F.regr_r2(F.col("lag"), second).alias("fit"),
     )  # fmt: skip
