@@ -59,7 +59,9 @@ def await_phase(
     while True:
         state = _read(path)
         if state["phase"] == "failed":
-            raise LoadError(f"the {what} failed: {state.get('message')}; see {log}")
+            # One line, of which Ansible shows the last.
+            why = " ".join(str(state.get("message")).split())
+            raise LoadError(f"the {what} failed: {why}; see {log}")
         if phases.index(state["phase"]) >= phases.index(phase):
             return state
         if time.monotonic() - began > seconds:
@@ -86,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Wait for a phase, and print how it goes; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m kedge.evidence.load_state")
     parser.add_argument("run_dir", type=Path)
-    parser.add_argument("phase", choices=get_args(Phase))
+    parser.add_argument("phase", choices=[phase for phase in get_args(Phase) if phase != "failed"])
     parser.add_argument("seconds", type=float)
     parser.add_argument("--what", choices=get_args(What), default="load")
     asked = parser.parse_args(arguments)

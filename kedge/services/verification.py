@@ -312,9 +312,7 @@ def _unreachable(
 
 def _watched(load: str, levels: Mapping[str, Any], verify: Mapping[str, Any]) -> Iterator[Finding]:
     """Find times of a watch by which no level can be judged."""
-    if verify.get("watch") is None:
-        return
-    options, name = WatchOptions.model_validate(verify["watch"]), f"{load}.watch"
+    options, name = WatchOptions.model_validate(verify.get("watch") or {}), f"{load}.watch"
     if options.before_s < LEAST_BEFORE_S:
         what = f"is {options.before_s:g}: what is usual is not known after less than {LEAST_BEFORE_S} s"
         yield replace(

@@ -134,7 +134,7 @@ def test_one_silent_instance_keeps_the_others_from_passing(spark: SparkSession) 
         ([(2, 28)], [(0, 3), (8, 30)], 20),
         ([], [(0, 30)], 0),
     ],
-    ids=["to the end", "the longest", "a restart explains it", "a restart explains a part", "never"],
+    ids=["to the end", "the longest", "a restart explains it", "a restart explains a part", "none"],
 )
 def test_the_longest_time_without_a_sample_leaves_restarts_out(
     silent: list[tuple[int, int]], ran: list[tuple[int, int]], longest: float

@@ -126,7 +126,7 @@ def test_a_playbook_waits_for_a_phase_and_its_last_line_says_why_it_does_not_com
 ) -> None:
     state(tmp_path, "running")
     assert await_command([str(tmp_path), "running", "0"]) == 0
-    state(tmp_path, "failed", "no disk")
+    state(tmp_path, "failed", "no\ndisk")
     assert await_command([str(tmp_path), "running", "0"]) == 2
     said = capsys.readouterr().out.splitlines()[-1]
     assert said == f"the load failed: no disk; see {tmp_path}/load.log. No instance was touched"
@@ -189,7 +189,7 @@ class NoSpark(Auditor):
 def test_a_load_that_failed_ends_the_command_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    state(tmp_path, "failed", "no disk")
+    state(tmp_path, "failed", "no\ndisk")
     monkeypatch.setattr("verify.audit.warm_up", lambda _auditor, _run_dir: None)
     monkeypatch.setattr("verify.audit.os.nice", lambda _by: 0)
     assert main(["--run-dir", str(tmp_path), "--inventory", "none", "--wait-s", "1"]) == 2

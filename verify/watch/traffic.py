@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -119,6 +120,8 @@ class ClusterWatcher(Watcher):
         }
         self._led: dict[int, dict[TopicPartition, OffsetSpec]] = {}
         self._asked: dict[_Key, Any] = {}
+        #: The answer to a list asks too, in a thread of the client.
+        self._asking = threading.RLock()
         self._answered: SimpleQueue[tuple[_Key, int]] = SimpleQueue()
         self._ends: dict[Partition, int] = {}
         #: Partitions in which a group was seen, by label: it stays there while it has no members.
@@ -155,23 +158,26 @@ class ClusterWatcher(Watcher):
             self._refresh()
         for leader, wanted in self._led.items():
             self._ask(("ends", str(leader)), partial(self._admin.list_offsets, wanted, **_IN_TIME))
+        # A list is as late as its latest broker; each group's own coordinator then tells of it.
+        late = ("states", "") in self._asked
         if self._listing and self._groups:
             self._ask(("states", ""), self._list)
         commits = self._admin.list_consumer_group_offsets
         for label, group in self._groups.items():
             self._ask(("commits", label), partial(commits, [ConsumerGroupTopicPartitions(group)], **_IN_TIME))
-            if not self._listing:
+            if late or not self._listing:
                 self._describe_group(label)
         for writer in self._writers.values():
             writer.tick()
 
     def _ask(self, key: _Key, ask: Callable[[], Mapping[Any, Future[Any]]]) -> None:
         """Ask unless the answer to the last time is due still."""
-        if key not in self._asked:
-            answers = self._asked[key] = ask()
-            next(iter(answers.values())).add_done_callback(
-                lambda _: self._answered.put((key, self._clock.now_us()))
-            )
+        with self._asking:
+            if key not in self._asked:
+                answers = self._asked[key] = ask()
+                next(iter(answers.values())).add_done_callback(
+                    lambda _: self._answered.put((key, self._clock.now_us()))
+                )
 
     def _list(self) -> dict[str, Future[Any]]:
         listed: Future[Any] = self._admin.list_consumer_groups(**_IN_TIME)
@@ -180,12 +186,15 @@ class ClusterWatcher(Watcher):
         return {"": listed}
 
     def _describe_those_that_moved(self, listed: Future[Any]) -> None:
-        states = {} if listed.exception() else _states_of(listed.result())
-        for label, group in self._groups.items():
-            state, before = states.get(group), self._seen.get(label)
-            moved = before is None or state != before.state or state not in _AT_REST
-            if moved or time.monotonic() >= self._describe[label]:
-                self._describe_group(label)
+        try:
+            states = {} if listed.exception() else _states_of(listed.result())
+            for label, group in self._groups.items():
+                state, before = states.get(group), self._seen.get(label)
+                moved = before is None or state != before.state or state not in _AT_REST
+                if moved or time.monotonic() >= self._describe[label]:
+                    self._describe_group(label)
+        except Exception as error:  # a future drops what its callbacks raise
+            self._timer.failure = error
 
     def _describe_group(self, label: str) -> None:
         self._describe[label] = time.monotonic() + _DESCRIBE_S
@@ -196,7 +205,8 @@ class ClusterWatcher(Watcher):
         """Write down what was answered since the last time, ends first: commits stand beside them."""
         told = [self._answered.get() for _ in range(self._answered.qsize())]
         for (kind, name), at_us in sorted(told, key=lambda one: _ORDER.index(one[0][0])):
-            answers = self._asked.pop((kind, name))
+            with self._asking:
+                answers = self._asked.pop((kind, name))
             try:
                 found = {asked: answer.result(ANSWER_S) for asked, answer in answers.items()}
             except (KafkaException, TimeoutError) as error:

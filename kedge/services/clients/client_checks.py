@@ -284,10 +284,11 @@ def _check_heartbeat(of: _Client, named: str) -> None:
     keys = ("heartbeat.interval.ms", "session.timeout.ms")
     beat, session = map(of.number, keys)
     own = of.own(*keys)
+    subject = (*own, *(key for key in keys if key not in own))
     said = f"{of.name(keys[0])}{named} is {beat}, and the session of its group {session} ms: "
     fix = f"take {' and '.join(own)} out"
     if own and beat >= session:
         why = "where a heartbeat is no sooner, consumers refuse to start"
-        of.sheet.error("clients.heartbeat", said + why, fix, *own)
+        of.sheet.error("clients.heartbeat", said + why, fix, *subject)
     elif own and 2 * beat > session >= _SESSION_LEAST_MS:  # a shorter one is refused, whatever the heartbeat
-        of.sheet.warning("clients.heartbeat", f"{said}one that is late ends it", fix, *own)
+        of.sheet.warning("clients.heartbeat", f"{said}one that is late ends it", fix, *subject)

@@ -86,12 +86,10 @@ def watch(run_dir: Path, broker: BrokerNode, groups: list[str], interval_s: floa
     """Run a watch of all that is there; gives a function that returns the ids of its processes."""
     (run_dir / "evidence").mkdir(parents=True)
     cluster = {"bootstrap_servers": broker.bootstrap_servers}
-    options = {"interval_s": interval_s, "before_s": 3600}
-    names = {"groups": [f"theirs-{n}" for n in range(50)]}
-    write_json(
-        run_dir / "watch.json",
-        {"run_id": "bench", "clusters": {"c": {**cluster, **names}}, "options": options},
-    )
+    options = {"interval_s": interval_s, "before_s": 3600, "most_groups": len(groups), "groups": groups}
+    options["most_partitions"] = 10_000
+    spec = {"run_id": "bench", "clusters": {"c": cluster}, "options": options}
+    write_json(run_dir / "watch.json", spec)
     write_json(run_dir / "plan.json", {"hosts": {}})
     command = [sys.executable, "-m", "verify.watch", "--run-dir", str(run_dir), "--inventory", "none"]
     with (run_dir / "log").open("wb") as log:
