@@ -272,7 +272,7 @@ def _watched(folder: Path, seconds: int) -> dict[str, Any]:
         "response_errors": 0,
         "queued": 0,
     }
-    server = {"host": "lb", "server": "rest/h1", "status": "UP"}
+    server = {"host": "lb", "server": "clients", "status": "UP"}
     write_table(folder, "balancer", sampled | server | counters | {"requests": end}, "watch-lb")
     return {
         "interval_us": 1_000_000,
