@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
@@ -48,6 +49,13 @@ class Cluster:
         self.described += groups
         about = SimpleNamespace(state=STABLE, type=None, partition_assignor="range", members=[])
         return {group: done(about) for group in groups}
+
+
+class Refusing(Cluster):
+    """A client that takes no description."""
+
+    def describe_consumer_groups(self, groups: list[str], **_: Any) -> dict[str, Future[Any]]:
+        raise TypeError(groups)
 
 
 def listing(*groups: tuple[str, Any], beside: int = 0) -> Future[Any]:
@@ -98,11 +106,22 @@ def test_a_group_of_which_the_list_does_not_tell_is_described_each_time(
         await_that(lambda: cluster.described.count("h") > 5, "it is described again and again", 20)
 
 
+def test_of_a_list_that_comes_late_the_descriptions_hold(tmp_path: Path) -> None:
+    late: Future[Any] = Future()
+    cluster = Cluster(lambda: late if cluster.lists == 1 else Future())
+    with watching(cluster, tmp_path) as watcher:
+        await_that(lambda: cluster.described.count("g") > 3, "it is described meanwhile", 20)
+        late.set_result(listing(("g", ConsumerGroupState.PREPARING_REBALANCING), ("h", STABLE)).result())
+        await_that(lambda: cluster.lists == 2, "the list was taken", 20)
+        assert watcher.stands()["g"]["state"] == "Stable"
+    states = pq.read_table(tmp_path / "group_states").column("state").to_pylist()
+    assert {*states} == {"Stable"}
+
+
 def test_a_description_that_cannot_be_asked_for_ends_the_watcher(tmp_path: Path) -> None:
-    cluster = Cluster(lambda: listing(("g", STABLE)))
-    cluster.describe_consumer_groups = None  # type: ignore[assignment, method-assign]
+    cluster = Refusing(lambda: listing(("g", STABLE)))
     watcher = ClusterWatcher("c", cast("AdminClient", cluster), CHOSEN, 0.01, tmp_path, {})
     watcher.start()
-    await_that(lambda: watcher.failure is not None, "its failure is told", 20)
+    await_that(lambda: watcher.failure is not None, "its failure is reported", 20)
     with pytest.raises(TypeError):
         watcher.stop()

@@ -135,6 +135,8 @@ class ClusterWatcher(Watcher):
         self._seen: dict[str, GroupSample] = {}
         self._describe: dict[str, float] = dict.fromkeys(self._groups, 0.0)
         self._listing = True
+        #: A list is as late as its latest broker, and what the others said in it is then no longer so.
+        self._late = False
         self._look_up = 0.0
         self._clock = SteadyClock()
         self._timer = SampleTimer(f"watch-{cluster}", interval_s, self._sample)
@@ -158,14 +160,13 @@ class ClusterWatcher(Watcher):
             self._refresh()
         for leader, wanted in self._led.items():
             self._ask(("ends", str(leader)), partial(self._admin.list_offsets, wanted, **_IN_TIME))
-        # A list is as late as its latest broker; each group's own coordinator then tells of it.
-        late = ("states", "") in self._asked
+        self._late = ("states", "") in self._asked
         if self._listing and self._groups:
             self._ask(("states", ""), self._list)
         commits = self._admin.list_consumer_group_offsets
         for label, group in self._groups.items():
             self._ask(("commits", label), partial(commits, [ConsumerGroupTopicPartitions(group)], **_IN_TIME))
-            if late or not self._listing:
+            if self._late or not self._listing:
                 self._describe_group(label)
         for writer in self._writers.values():
             writer.tick()
@@ -273,8 +274,10 @@ class ClusterWatcher(Watcher):
         self._stands[label] = {**self._stands[label], "lag": sum(behind)}
 
     def _note_states(self, listed: Any, at_us: int) -> None:
-        """Write down a state that is told by the list alone: members are those of the last description."""
+        """Write down the states of a list that came in time: members are those of the last description."""
         self._listing = len(listed.valid) <= _MOST_LISTED
+        if self._late:
+            return
         states = _states_of(listed)
         for label, group in self._groups.items():
             before, state = self._seen.get(label), states.get(group)
