@@ -181,9 +181,8 @@ class LoadTest:
         ways: the parts of a load that may go through it, the first one that there is.
         level: a service level that bounds how long a record may take; ``bounded`` tells whether any does.
         figure: the figure that is drawn of a load test; ``axis`` says what it is.
-        one: what a measurement is of alone, such as one flow, which reads its records from topics; nothing
-            where it is of all instances.
-        through: names of those in load.json; ``takes`` tells whether an instance of a host is of them.
+        one: what a measurement is of alone, such as one flow; nothing where it is of all instances.
+        through: names of those in load.json; ``takes`` says whether an instance of a host takes part.
         measured: what a measurement is of, in the words of the variable SERVICE_measured_capacity: from
             load.json, the name of the one, the service's rows of run.json's ``subject``, and the instances
             that took the load by host. Raises LookupError with why it says nothing that the plan could use.
@@ -200,6 +199,11 @@ class LoadTest:
     measured: Callable[
         [Mapping[str, Any], str, Sequence[Mapping[str, Any]], Mapping[str, Sequence[str]]], dict[str, Any]
     ]
+
+    @property
+    def reads_topics(self) -> bool:
+        """Whether a load waits for it in topics: what it takes may come from a producer of Kafka as well."""
+        return "kafka" in self.ways
 
 
 def instances_of_each(hosts: Mapping[str, Sequence[str]]) -> int:
@@ -262,7 +266,8 @@ class Service:
             ValueError with what keeps a load from it.
         load_test: what a load test of it is; None where there is none.
         version: its version on a host, where SERVICE_version does not say it.
-        package: what of a host's packages it is, by a name that machines tell its version under.
+        package: the package of its host, as a report names it; machines have its version under the name in
+            lower case.
         idle: why a restart of it says nothing about a load on these topics of a cluster, and how to mend
             that; None where it does.
     """

@@ -91,6 +91,11 @@ def near(at: int) -> int:
     return busy(at) - 5
 
 
+def behind_after(records: int) -> Of:
+    """Of a reader that is so far behind since the restart."""
+    return lambda at: busy(at) if at <= STOPPED else busy(at) - records
+
+
 def found(spark: SparkSession, run: Run, levels: Row | None = None, **tables: list[Row]) -> Result:
     given = Levels.model_validate({"traffic": {} if levels is None else levels})
     return traffic.check(evidence(spark, run, **{"actions": restart()} | tables), given)
@@ -339,12 +344,10 @@ def test_a_short_hole_in_the_samples_is_told_and_no_doubt(spark: SparkSession) -
 
 def test_a_group_that_samples_see_just_before_its_commits_is_back(spark: SparkSession) -> None:
     # It commits 10 records a second; up to the restart samples came just after that, and then just before.
-    said = lambda at: busy(at) if at <= STOPPED else busy(at) - 10  # noqa: E731
     run = about([], ["g"])
-    result = found(spark, run, {}, group_offsets=offsets(said, busy), group_states=states())
+    result = found(spark, run, {}, group_offsets=offsets(behind_after(10), busy), group_states=states())
     assert result.verdict == "pass"
-    behind = lambda at: busy(at) if at <= STOPPED else busy(at) - 11  # noqa: E731
-    result = found(spark, run, {}, group_offsets=offsets(behind, busy), group_states=states())
+    result = found(spark, run, {}, group_offsets=offsets(behind_after(11), busy), group_states=states())
     assert result.measured["by_group"]["g"]["usual_lag_records"] == 0
     assert result.verdict == "fail"
 

@@ -117,7 +117,7 @@ def warm(
         load[way]["records_per_request"] = min(in_a_request, fewer)
     load["late_ms"] = None
     # The backlog of what reads topics stays in them, before the next trial's records.
-    reads = TESTS[load_option(load, "service")].one
+    reads = TESTS[load_option(load, "service")].reads_topics
     load["drain_s"] = max(seconds, load.get("drain_s", 0.0)) if reads else _WARM_DRAIN_S
     write_json(folder / "load.json", load)
     rounds = Rounds(folder, round_s, asked.load, steady) if steady else None

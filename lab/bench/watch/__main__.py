@@ -34,7 +34,7 @@ from lab.services.brokers import KAFKA_VERSION
 from verify.process import leave
 
 _ROUNDS: Final = 3
-#: A watch has chosen what it watches, and JVMs have compiled what it asks for.
+#: Before what is measured, in which JVMs compile what is asked: no condition says when they have.
 _SETTLE_S: Final = 10.0
 _READY_S: Final = 90.0
 
@@ -55,19 +55,19 @@ def main(arguments: list[str] | None = None) -> int:
         for topic, partitions in topics.items():
             broker.create_topic(topic, partitions)
         with others(broker, topics):
-            found = turns(broker, Path(folder), asked)
+            found = turns(broker, [*topics], Path(folder), asked)
     print(json.dumps({"kafka": KAFKA_VERSION, "cores": os.cpu_count(), **vars(asked), **found}, indent=1))
     return 0
 
 
-def turns(broker: BrokerNode, folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
+def turns(broker: BrokerNode, groups: list[str], folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Return shares of a core in percent, a median of the turns each: of the broker without and with it."""
     without, beside, own, written = [], [], [], []
     time.sleep(_SETTLE_S)
     for number in range(_ROUNDS):
         without.append(_share([broker.pid], asked.seconds)[0])
         run_dir = folder / f"run-{number}"
-        with watch(run_dir, broker, [f"theirs-{n}" for n in range(asked.groups)], asked.interval) as pids:
+        with watch(run_dir, broker, groups, asked.interval) as pids:
             time.sleep(_SETTLE_S)
             with_it, *mine = _share([broker.pid, *pids()], asked.seconds)
         beside.append(with_it)
@@ -116,7 +116,7 @@ def _share(pids: list[int], seconds: float) -> list[float]:
 
 @contextmanager
 def others(broker: BrokerNode, topics: dict[str, int]) -> Iterator[None]:
-    """Have a group read each topic while a record a second goes to each partition, until the block ends."""
+    """Have a group of one member own each topic, with commits, and fetch nothing until the block ends."""
     at = {"bootstrap.servers": broker.bootstrap_servers}
     end = threading.Event()
     consumers = []
