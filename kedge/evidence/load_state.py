@@ -39,6 +39,16 @@ def reached(run_dir: Path, phase: Phase) -> bool:
     return phases.index(_read(path)["phase"]) >= phases.index(phase)
 
 
+def goes_on(run_dir: Path, what: What) -> bool:
+    """Return whether a load or a watch has begun, was not told to stop, and has not ended."""
+    path = run_dir / f"{what}.state"
+    try:
+        begun = path.exists() and _read(path)["phase"] not in ("done", "failed")
+    except (OSError, ValueError, KeyError):
+        return False
+    return begun and not (run_dir / "stop").exists()
+
+
 def await_phase(
     run_dir: Path, phase: Phase, seconds: float, say: Callable[[str], None], what: What = "load"
 ) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Writes what was done to instances, and when, into the evidence of a run; says how long starts took."""
+"""Writes what was done to instances, and when, into the evidence of a run; says how long starts took.
+
+Says at the end that a watch goes on, where the playbook ended before it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ description:
   - The folder is the fact C(kedge_run_dir), which verify.yml sets for localhost, or the environment variable
     KEDGE_RUN_DIR.
   - What is no row of that table, or another host's, is left out with a warning.
+  - Where the playbook ends before its watch, also by Ctrl-C, the last line says how to judge what it saw.
 author: Kedge
 """
 
@@ -21,6 +25,7 @@ EXAMPLES = r"""
 #   callbacks_enabled = kedge_events
 """
 
+import atexit
 import json
 import os
 import sys
@@ -29,20 +34,23 @@ from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 
+_CLONE = Path(__file__).resolve().parents[2]
 try:
     from kedge.evidence.border.action import actions
     from kedge.evidence.border.untrusted import UntrustedError
+    from kedge.evidence.load_state import goes_on
     from kedge.services.registry import SERVICES
 except ModuleNotFoundError as error:
     # This is the first plugin that Ansible loads, which would call it a bug of its own.
-    clone = Path(__file__).resolve().parents[2]
-    or_path = f", or set PYTHONPATH={clone} (docs/awx.md)" if error.name == "kedge" else ""
+    or_path = f", or set PYTHONPATH={_CLONE} (docs/awx.md)" if error.name == "kedge" else ""
     raise SystemExit(
         f"{sys.executable} has no {error.name}. No host was touched. Run "
-        f"{clone / '.venv/bin/ansible-playbook'}, which make setup installs{or_path}"
+        f"{_CLONE / '.venv/bin/ansible-playbook'}, which make setup installs{or_path}"
     ) from None
 
 _SETS_FACTS = ("set_fact", "ansible.builtin.set_fact")
+#: Longer than a watch goes on by default.
+_WAIT_S = 600
 _SERVICES = frozenset(service.name for service in SERVICES)
 
 
@@ -58,6 +66,18 @@ class CallbackModule(CallbackBase):
         super().__init__()
         folder = os.environ.get("KEDGE_RUN_DIR")
         self._folder = Path(folder) if folder else None
+        # Ansible tells its callbacks of no end by Ctrl-C or a signal. Its workers exit without this.
+        atexit.register(self.say_what_goes_on)
+
+    def say_what_goes_on(self) -> None:
+        """Say that the run's watch goes on, and the command that judges it."""
+        folder = self._folder
+        if folder is not None and goes_on(folder, "watch"):
+            run = f"--run-dir {folder} --inventory {folder}/inventory.yml --wait-s {_WAIT_S}"
+            self._display.display(
+                "The watch goes on until groups have caught up. Wait for its verdict: "
+                f"cd {_CLONE} && {sys.executable} -m verify.audit {run}"
+            )
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """Record the actions of a task that succeeded."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +27,7 @@ class Heard:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.callback, self.warned = folder, kedge_events.CallbackModule(), list[str]()
+        atexit.unregister(self.callback.say_what_goes_on)
         folder.mkdir()
         monkeypatch.setattr(self.callback._display, "warning", self.warned.append)
         monkeypatch.setattr(self.callback._display, "display", lambda said: None)
@@ -99,3 +101,26 @@ def test_no_hosts_facts_name_the_folder_of_the_run(
     assert len(heard.rows()) == 1
     heard.hears({"ansible_facts": None, "results": "x"})
     heard.hears({"results": ["x", None, 1]})
+
+
+@pytest.mark.parametrize(
+    ("phase", "stopped", "said"),
+    [("running", False, True), ("draining", False, True), ("running", True, False), ("done", False, False)],
+)
+def test_watch_that_outlives_its_playbook_is_told_with_what_judges_it(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch, phase: str, stopped: bool, said: bool
+) -> None:
+    lines = list[str]()
+    monkeypatch.setattr(heard.callback._display, "display", lines.append)
+    (heard.folder / "watch.state").write_text(json.dumps({"phase": phase}))
+    if stopped:
+        (heard.folder / "stop").touch()
+    heard.callback.say_what_goes_on()
+    assert [f"verify.audit --run-dir {heard.folder}" in line for line in lines] == [True] * said
+
+
+def test_playbook_without_a_watch_says_nothing_of_one(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = list[str]()
+    monkeypatch.setattr(heard.callback._display, "display", lines.append)
+    heard.callback.say_what_goes_on()
+    assert lines == []
