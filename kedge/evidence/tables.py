@@ -10,7 +10,13 @@ from typing import Final
 
 import pyarrow as pa
 
-_TYPES: Final = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "boolean": pa.bool_()}
+_TYPES: Final = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+}
 #: Marks a column that evidence may lack: it is judged all the same, and what the column tells is unknown.
 _OPTIONAL: Final = {"optional": "true"}
 
@@ -122,6 +128,9 @@ BALANCER: Final = _table(
     "connection_errors:long response_errors:long queued:long"
 )
 
+#: One sample of what an instance tells Prometheus, where it has an agent for it (kedge.plan.metrics).
+METRICS: Final = _table("host:string service:string instance:string at_us:long name:string value:double")
+
 #: A batch of a mirror's source as its producer would fill it, made and compressed while the topic was read.
 BATCHES: Final = _table(
     "cluster:string topic:string partition:int codec:string first_offset:long records:int raw_bytes:long "
@@ -144,6 +153,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "end_offsets": END_OFFSETS,
     "group_offsets": GROUP_OFFSETS,
     "balancer": BALANCER,
+    "metrics": METRICS,
     "batches": BATCHES,
 }
 
@@ -163,6 +173,7 @@ TIMES: Final[dict[str, str]] = {
     "end_offsets": "at_us",
     "group_offsets": "at_us",
     "balancer": "at_us",
+    "metrics": "at_us",
     "rocksdb": "at_us",
 }
 

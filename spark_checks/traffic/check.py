@@ -24,7 +24,15 @@ from spark_checks.traffic.samples import Times
 
 NAME: Final = "traffic"
 NOT_JUDGED: Final = "not judged: loss, duplicates and order, which need records of Kedge's own"
-TABLES: Final = ("end_offsets", "group_offsets", "group_states", "assignments", "actions", "balancer")
+TABLES: Final = (
+    "end_offsets",
+    "group_offsets",
+    "group_states",
+    "assignments",
+    "actions",
+    "balancer",
+    "metrics",
+)
 #: A share of samples.
 _MOSTLY: Final = 0.5
 #: The default of session.timeout.ms since Kafka 3.0, and before, seconds.
@@ -36,10 +44,11 @@ _NEAR: Final = 0.15
 def check(evidence: Evidence, levels: Levels) -> Result:
     """What topics, groups and balancers of others felt of restarts, beside what is usual for them.
 
-    Nothing was sent: the ends of partitions, the offsets that groups commit, their states and members, and
-    the counters of balancers were sampled. What is usual is what was seen before the first change, in a
-    minute at least. A restart's effects are looked for until ten seconds after it, or until the next begins.
-    A change that restarts nothing is judged as one restart, from its begin to the end of the watch.
+    Nothing was sent: the ends of partitions, the offsets that groups commit, their states and members, the
+    counters of balancers and the metrics of instances were sampled. What is usual is what was seen before the
+    first change, in a minute at least. A restart's effects are looked for until ten seconds after it, or
+    until the next begins. A change that restarts nothing is judged as one restart, from its begin to the end
+    of the watch.
 
     - produce gap: the longest time between samples in which a partition's end moved. Its error is the time
       between the samples around it. It is judged where the longest usual gap is at most half of the level,
@@ -59,6 +68,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
       as are usual in that time. What a balancer tried again elsewhere is none.
     - not back: groups that at the end were not Stable, had partitions without an owner, or were further
       behind than usual, and had not been so before.
+    - by instance: what instances told Prometheus, the most of each metric before the first change and since;
+      without a level.
 
     A delivery gap that is above its level by more than its error fails whatever is usual, and so does a
     produce gap above it by more than twice the longest usual one, if one so long does not come by chance.
@@ -376,6 +387,7 @@ def _measured(found: Found, watch: Watch, times: Times, run: Run) -> dict[str, A
             }
             for one in found.topics
         ],
+        "by_instance": found.metrics,
     }  # fmt: skip
 
 

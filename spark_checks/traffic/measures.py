@@ -44,6 +44,7 @@ class Found:
     groups: dict[str, Cell] = field(default_factory=dict)
     topics: list[Cell] = field(default_factory=list)
     errors: Cell | None = None
+    metrics: list[Cell] = field(default_factory=list)
     unsampled: list[Cell] = field(default_factory=list)
     not_back: list[Cell] = field(default_factory=list)
     series: dict[str, Any] = field(default_factory=dict)
@@ -89,6 +90,10 @@ def measure_all(frames: Mapping[str, DataFrame], watch: Watch, level: TrafficLev
         _states(found, states, frames.get("assignments"), level, times)
     if (balancer := frames.get("balancer")) is not None:
         _errors(found, balancer, times, width)
+    if (metrics := frames.get("metrics")) is not None:
+        # A row an instance and metric.
+        told = samples.told(metrics, times).orderBy("service", "host", "instance", "name")
+        found.metrics = [row.asDict() for row in told.collect()]
     _unsampled(found, topics.values(), watch, times)
     return found
 

@@ -95,6 +95,14 @@ def usual(begin: str, end: str, times: Times, over: WindowSpec) -> Column:
     return F.coalesce(F.max(F.when(F.col(begin) < times.usual_us, inside)).over(over), F.lit(0))
 
 
+def told(metrics: DataFrame, times: Times) -> DataFrame:
+    """Return the most that instances told Prometheus: host, service, instance, name, usual, later."""
+    usual = F.when(F.col("at_us") < times.usual_us, F.col("value"))
+    later = F.when(F.col("at_us") >= times.usual_us, F.col("value"))
+    found = metrics.groupBy("host", "service", "instance", "name")
+    return found.agg(F.max(usual).alias("usual"), F.max(later).alias("later"))
+
+
 def produced(ends: DataFrame, times: Times) -> DataFrame:
     """Return the stretches in which a partition took no record."""
     return stretches(ends, PARTITION, F.col("end_offset"), F.lit(True), times)

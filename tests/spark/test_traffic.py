@@ -295,6 +295,13 @@ def balancer(errors: Of, server: str = "clients", requests: Of = lambda at: 50 *
     return [row(at) for at in SECONDS]
 
 
+def test_what_instances_told_prometheus_stands_beside_what_is_usual(spark: SparkSession) -> None:
+    who = {"host": "h1", "service": "kafka_rest", "instance": "8082", "name": "errors"}
+    told = [who | {"at_us": us(at), "value": float(at > STOPPED) + at % 2 / 4} for at in SECONDS]
+    result = found(spark, about([], ["g"]), group_states=states(), metrics=told)
+    assert result.measured["by_instance"] == [who | {"usual": 0.25, "later": 1.25}]
+
+
 @pytest.mark.parametrize(
     ("errors", "level", "verdict", "counted"),
     [

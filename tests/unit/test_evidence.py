@@ -54,7 +54,7 @@ def test_a_file_that_is_replaced_is_whole_wherever_its_writer_is_killed(tmp_path
 
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_every_table_takes_rows(tmp_path: Path, name: str) -> None:
-    values = {"string": "x", "int32": 1, "int64": 1, "bool": True}
+    values = {"string": "x", "int32": 1, "int64": 1, "double": 0.5, "bool": True}
     row = {field.name: values[str(field.type)] for field in arrow_schema(name)}
     write_table(tmp_path, name, "w", rows_to_columns(name, [row, row]))
     assert read(tmp_path, name).num_rows == 2

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from kedge.evidence.border.untrusted import UntrustedError
 from kedge.evidence.writing import write_json
 from tests.awaiting import await_that
 from verify.collect.hosts import to_access
@@ -132,7 +134,8 @@ def test_line_becomes_a_row_for_each_process() -> None:
     waits = {"host": "rest1", "at_us": 9, **used, "memory_waited_us": None, "io_waited_us": 2}
     nothing = dict.fromkeys(("interface", "received_bytes", "sent_bytes", "link_bytes_per_s"))
     assert of_host == [waits | nothing]
-    assert rows("rest1", UNITS, line()) == {"processes": [], "pressure": of_host, "balancer": []}
+    empty = {"processes": [], "pressure": of_host, "balancer": [], "metrics": []}
+    assert rows("rest1", UNITS, line()) == empty
     two = json.loads(line()) | {"links": [["eth0", 3, 4, None], ["eth1", 5, 6, 7]]}
     of_two = rows("rest1", UNITS, json.dumps(two).encode())["pressure"]
     assert [row["interface"] for row in of_two] == ["eth0", "eth1"]
@@ -142,9 +145,10 @@ def test_balancer_of_a_watch_is_sampled_by_its_socket(tmp_path: Path) -> None:
     write_json(tmp_path / "plan.json", plan(kafka_rest=["8082", "8083"]))
     write_json(tmp_path / "watch.json", {"balancers": ["lb1"]})
     assert watched(tmp_path) == {"lb1": {}, "rest1": UNITS}
-    assert host_watcher.balancers(tmp_path) == {"lb1"}
+    words = host_watcher.beside(tmp_path)
+    assert words == {"lb1": ["socket=/run/rest-balancer/haproxy/admin.sock"]}
     access = to_access("lb1", {"ansible_host": "10.0.0.1"})
-    assert "socket=/run/rest-balancer/haproxy/admin.sock" in ssh_command(access, {}, True)[-1]
+    assert words["lb1"][0] in ssh_command(access, {}, words["lb1"])[-1]
     assert "admin.sock" not in ssh_command(access, {})[-1].rpartition("main(sys.argv")[2]
 
 
@@ -177,6 +181,77 @@ def test_balancer_tells_of_each_server_and_of_what_clients_got(tmp_path: Path) -
     assert first["server"] == "rest1:8082"
     assert (first["requests"], first["server_errors"], first["queued"]) == (162, 6, 2)
     assert (clients["at_us"], clients["server_errors"]) == (9, 9)
+
+
+AGENT = (
+    "-Da=b -javaagent:/etc/kafka-rest/8082/metrics/agent.jar={where}:/etc/kafka-rest/8082/metrics.yaml -Dc=d"
+)
+LAG = "kafka_consumer_consumer_fetch_manager_metrics_records_lag_max"
+ERRORS = "kafka_producer_producer_metrics_record_error_rate"
+
+
+@pytest.mark.parametrize(
+    ("where", "asked"),
+    [("127.0.0.1:9404", "127.0.0.1:9404"), ("0.0.0.0:9404", "127.0.0.1:9404"), ("9404", "127.0.0.1:9404")],
+)
+def test_instances_with_an_agent_are_asked_for_their_metrics_under_a_watch(
+    tmp_path: Path, where: str, asked: str
+) -> None:
+    planned = plan(kafka_rest=["8082", "8083"])
+    planned["hosts"]["rest1"]["services"]["kafka_rest"]["instances"][0]["settings"] = [
+        {"file": "env", "key": "KAFKAREST_OPTS", "value": AGENT.format(where=where)}
+    ]
+    write_json(tmp_path / "plan.json", planned)
+    write_json(tmp_path / "load.json", {})
+    assert host_watcher.beside(tmp_path) == {}
+    write_json(tmp_path / "watch.json", {"balancers": []})
+    first, *series = host_watcher.beside(tmp_path)["rest1"]
+    assert first == f"metrics=kafka-rest@8082={asked}"
+    assert f"series={LAG}{{" in series
+
+
+def test_metrics_of_a_processes_clients_come_to_one_row_each() -> None:
+    told = (
+        f"# TYPE {LAG} untyped\n"
+        f'{LAG}{{client_id="a",}} 7.0\n'
+        f'{LAG}{{client_id="b",}} NaN\n'
+        f'{LAG}{{client_id="c",}} 5.0\n'
+        f'{ERRORS}{{client_id="a"}} 1.5\n'
+        f'{ERRORS}{{client_id="{{}}"}} 2.0\n'
+        "kafka_producer_producer_metrics_record_error_rate_total 9\n"
+    )
+
+    class Agent(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(told.encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Agent) as server:
+        threading.Thread(target=server.handle_request).start()
+        where = f"127.0.0.1:{server.server_port}"
+        found = host_sampler.metrics("kafka-rest@8082", where, [f"{LAG}{{", f"{ERRORS}{{"])
+    assert [(unit, name, value) for unit, _, name, value in found] == [
+        ("kafka-rest@8082", LAG, 7.0),
+        ("kafka-rest@8082", ERRORS, 3.5),
+    ]
+    sampled = json.loads(line()) | {"metrics": found}
+    row, _ = rows("rest1", UNITS, json.dumps(sampled).encode())["metrics"]
+    at_us = found[0][1]
+    who = {"host": "rest1", "service": "kafka_rest", "instance": "8082"}
+    assert row == {**who, "at_us": at_us, "name": LAG, "value": 7.0}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [["kafka-rest@1", 1, LAG, 1.0], ["kafka-rest@8082", 1, "mine", 1.0], ["kafka-rest@8082", 1, LAG, "x"]],
+)
+def test_metrics_that_nobody_asked_for_are_refused(told: list[Any]) -> None:
+    with pytest.raises(UntrustedError):
+        rows("rest1", UNITS, json.dumps(json.loads(line()) | {"metrics": [told]}).encode())
 
 
 def test_interfaces_of_the_host_alone_are_counted(tmp_path: Path) -> None:

@@ -5,20 +5,26 @@ unit runs. ``host`` is ``[at_us, cpu_used_us, cpu_idle_us, cpu_stolen_us, memory
 and ``links`` a list of ``[interface, received_bytes, sent_bytes, link_bytes_per_s]``, as the evidence table
 pressure has them. ``servers`` is a list of ``[server, status, requests, client_errors, server_errors,
 connection_errors, response_errors, queued]`` of the HAProxy whose runtime socket is given (``socket=PATH``),
-as the table balancer has them. The program ends soon after nobody reads it any more. Times are by the host's
-clock. It uses nothing but the standard library and what every systemd has.
+as the table balancer has them. ``metrics`` is a list of ``[unit, at_us, name, value]``, every ten seconds, of
+the units that serve some to Prometheus (``metrics=UNIT=HOST:PORT``) and of the series that are asked for
+(``series=BEGIN``). The program ends soon after nobody reads it any more. Times are by the host's clock. It
+uses nothing but the standard library and what every systemd has.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import http.client
 import io
 import json
+import math
 import os
+import queue
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 _US = 1_000_000
@@ -117,6 +123,46 @@ def servers(path: str) -> list[list[str | int]]:
     return [[name, status[name], *counts] for name, counts in totals.items()]
 
 
+#: An agent that tells of every client makes some 100 kB.
+_MOST_BYTES = 8 << 20
+_METRICS_EVERY_S = 10.0
+
+
+def metrics(unit: str, where: str, series: list[str]) -> list[tuple[str, int, str, float]]:
+    """Return what a unit tells of the series that begin so; raises OSError, ValueError, HTTPException.
+
+    Series of one name are added up; of those that end in ``max`` the most is taken.
+    """
+    connection = http.client.HTTPConnection(where, timeout=_ANSWER_S)
+    try:
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read(_MOST_BYTES).decode(errors="replace")
+    finally:
+        connection.close()
+    at_us = time.time_ns() // 1000
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        begin = next((one for one in series if line.startswith(one)), None)
+        # What is not known, such as the lag before the first fetch, is told as NaN.
+        if begin is not None and math.isfinite(value := float(line.rpartition("}")[2].split()[0])):
+            name = begin.partition("{")[0]
+            before = found.get(name)
+            more = max if name.endswith("max") else float.__add__
+            found[name] = value if before is None else more(before, value)
+    return [(unit, at_us, name, value) for name, value in found.items()]
+
+
+def _ask(units: list[str], series: list[str], told: queue.SimpleQueue[tuple[str, int, str, float]]) -> None:
+    """Ask each unit for its metrics again and again: a JVM that answers late delays no other sample."""
+    while True:
+        for unit, _, where in (one.partition("=") for one in units):
+            # While it starts, nobody answers.
+            with contextlib.suppress(OSError, ValueError, IndexError, http.client.HTTPException):
+                for one in metrics(unit, where, series):
+                    told.put(one)
+        time.sleep(_METRICS_EVERY_S)
+
+
 def _number(path: str) -> int:
     try:
         with open(path, encoding="utf-8") as file:
@@ -128,8 +174,15 @@ def _number(path: str) -> int:
 def main(words: list[str], interval_s: float = 1.0) -> None:
     """Print samples on absolute ticks until the reader is gone; a late one skips ticks, it shifts none."""
     tick = time.monotonic()
-    units = [word for word in words if not word.startswith("socket=")]
-    path = next((word.removeprefix("socket=") for word in words if word.startswith("socket=")), "")
+    given: dict[str, list[str]] = {"socket": [], "metrics": [], "series": []}
+    units: list[str] = []
+    for word in words:
+        kind, _, rest = word.partition("=")
+        given.get(kind, units).append(rest if kind in given else word)
+    path = next(iter(given["socket"]), "")
+    told: queue.SimpleQueue[tuple[str, int, str, float]] = queue.SimpleQueue()
+    if given["metrics"]:
+        threading.Thread(target=_ask, args=(given["metrics"], given["series"], told), daemon=True).start()
     while True:
         samples = []
         for unit, pid in main_pids(units).items():
@@ -142,6 +195,8 @@ def main(words: list[str], interval_s: float = 1.0) -> None:
             # While a balancer starts, nobody answers.
             with contextlib.suppress(OSError, ValueError, KeyError):
                 said["servers"] = servers(path)
+        if not told.empty():
+            said["metrics"] = [told.get() for _ in range(told.qsize())]
         print(json.dumps(said), flush=True)
         tick += interval_s * (1 + int((time.monotonic() - tick) / interval_s))
         time.sleep(max(0.0, tick - time.monotonic()))

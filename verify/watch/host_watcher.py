@@ -1,10 +1,11 @@
 """`python -m verify.watch.host_watcher --run-dir runs/ID --inventory INV`: each planned process a second.
 
 One SSH connection a host brings a line a second (verify.watch.host_sampler), which becomes rows of the tables
-processes (memory, CPU time and open files of each instance's main process), pressure (what the host waits
-for and carries) and balancer (what HAProxy counts of each server, where there is one). ``heap_bytes`` stays
-null: asking a JVM for it stops that JVM at a safepoint each time. A connection that ends is opened again, and
-what was missed is a gap. Ends with the load or the watch, or with the playbook (``KEDGE_PARENT_PID``).
+processes (memory, CPU time and open files of each instance's main process) and pressure (what the host waits
+for and carries); under a watch also of balancer (what HAProxy counts of each server) and metrics (what
+instances with an agent tell Prometheus). ``heap_bytes`` stays null: asking a JVM for it stops that JVM at a
+safepoint each time. A connection that ends is opened again, and what was missed is a gap. Ends with the load
+or the watch, or with the playbook (``KEDGE_PARENT_PID``).
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from kedge.evidence.border.host_output import ERROR_BYTES, SAMPLE_BYTES, sample
-from kedge.evidence.border.untrusted import UntrustedError, read_line, shown
+from kedge.evidence.border.untrusted import UntrustedError, only, read_line, shown
 from kedge.evidence.load_state import parts_of
 from kedge.evidence.tables import BALANCER, PRESSURE
 from kedge.evidence.watch_options import WATCH
 from kedge.evidence.writing import EvidenceWriter, rows_to_columns
+from kedge.plan.metrics import SAMPLED, served
 from kedge.services.registry import SERVICES
 from verify.collect.hosts import Access, CollectError, become_password, read_access, ssh
 from verify.process import Ending
@@ -36,6 +38,7 @@ _PROGRAM: Final = Path(__file__).with_name("host_sampler.py")
 _UNITS: Final = {service.name: service.unit for service in SERVICES if service.java}
 #: The runtime socket of a balancer that the kit deployed (roles/rest_balancer).
 _SOCKET: Final = "/run/rest-balancer/haproxy/admin.sock"
+_NAMES: Final = frozenset(begin.partition("{")[0] for begin in SAMPLED)
 _AGAIN_S: Final = 2.0
 _LOOK_S: Final = 0.5
 _END_S: Final = 5.0
@@ -72,16 +75,35 @@ def watched(run_dir: Path) -> dict[str, dict[str, tuple[str, str]]]:
     return {host: {} for host in hosts} | planned_units(plan)
 
 
-def balancers(run_dir: Path) -> frozenset[str]:
-    """Return the hosts whose balancers are sampled: those of a watch."""
+def beside(run_dir: Path) -> dict[str, list[str]]:
+    """Return what is sampled of hosts under a watch alone, in the sampler's words: balancers and metrics."""
     path = run_dir / WATCH
-    found = json.loads(path.read_text(encoding="utf-8"))["balancers"] if path.exists() else ()
-    return frozenset(found)
+    if not path.exists():
+        return {}
+    fronts = json.loads(path.read_text(encoding="utf-8"))["balancers"]
+    words = {host: [f"socket={_SOCKET}"] for host in fronts}
+    plan = json.loads((run_dir / "plan.json").read_text(encoding="utf-8"))
+    for host, agents in _agents(plan).items():
+        words.setdefault(host, []).extend([*agents, *(f"series={one}" for one in SAMPLED)])
+    return words
 
 
-def ssh_command(access: Access, units: Units, balancer: bool = False) -> list[str]:
-    """Return the command that brings a host's samples."""
-    beside = [f"socket={_SOCKET}"] if balancer else []
+def _agents(plan: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return by host, in the sampler's words, which instances serve metrics and where."""
+    found: dict[str, list[str]] = {}
+    for host, part in plan["hosts"].items():
+        for service, of_service in part["services"].items():
+            for instance in of_service["instances"] if service in _UNITS else ():
+                flags = (served(str(setting["value"])) for setting in instance["settings"])
+                if where := next(filter(None, flags), None):
+                    address = f"[{where[0]}]" if ":" in where[0] else where[0]
+                    unit = f"{_UNITS[service]}@{instance['name']}"
+                    found.setdefault(host, []).append(f"metrics={unit}={address}:{where[1]}")
+    return found
+
+
+def ssh_command(access: Access, units: Units, beside: Sequence[str] = ()) -> list[str]:
+    """Return the command that brings a host's samples; ``beside`` are further words of the sampler."""
     return ssh(access, ["python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units, *beside])
 
 
@@ -103,7 +125,18 @@ def rows(host: str, units: Units, line: bytes) -> dict[str, list[dict[str, Any]]
     at_us = said.host[0]
     names = [name for name in BALANCER.names if name not in ("host", "at_us")]
     servers = [{"host": host, "at_us": at_us, **dict(zip(names, one, strict=True))} for one in said.servers]
-    return {"processes": made, "pressure": of_host, "balancer": servers}
+    only((name for _, _, name, _ in said.metrics), _NAMES, "metrics")
+    told = [
+        {
+            **dict(zip(("service", "instance"), units[unit], strict=True)),
+            "host": host,
+            "at_us": at_us,
+            "name": name,
+        }
+        | {"value": value}
+        for unit, at_us, name, value in said.metrics
+    ]
+    return {"processes": made, "pressure": of_host, "balancer": servers, "metrics": told}
 
 
 class HostWatcher:
@@ -189,7 +222,7 @@ def main(arguments: list[str] | None = None) -> int:
     parent = os.environ.get("KEDGE_PARENT_PID")
     ending = Ending(int(parent) if parent else None)
     try:
-        units, fronts = watched(options.run_dir), balancers(options.run_dir)
+        units, words = watched(options.run_dir), beside(options.run_dir)
         hosts = read_access(options.inventory, sorted(units))
     except (CollectError, OSError, ValueError) as error:
         holds = "Nothing is sampled of the processes; the load runs on."
@@ -199,7 +232,7 @@ def main(arguments: list[str] | None = None) -> int:
         HostWatcher(
             host.name,
             units[host.name],
-            ssh_command(host, units[host.name], host.name in fronts),
+            ssh_command(host, units[host.name], words.get(host.name, ())),
             options.run_dir / "evidence",
             become_password(host.name) if host.become else None,
         )

@@ -30,13 +30,18 @@ Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[!-~]+$")]
 Server = tuple[Word, Word, Count, Count, Count, Count, Count, Count]
 
 
+#: What an instance tells Prometheus: its unit, when, which metric, how much.
+Told = tuple[Word, Count, Word, Annotated[float, Field(allow_inf_nan=False)]]
+
+
 class HostSample(Untrusted):
-    """A line of verify.watch.host_sampler: processes, the host, its interfaces, its balancer's servers."""
+    """A line of verify.watch.host_sampler: processes, the host, its interfaces, servers, and metrics."""
 
     units: list[tuple[Word, Long, Count, Count, Int]]
     host: tuple[Count, Count, Count, Count, Count | None, Count | None]
     links: list[tuple[Word, Count, Count, Count | None]]
     servers: Annotated[list[Server], Field(default_factory=list)]
+    metrics: Annotated[list[Told], Field(default_factory=list)]
 
 
 class StreamsMemory(Untrusted):
@@ -119,7 +124,7 @@ def machine(printed: list[str]) -> dict[str, str]:
 def sample(line: bytes, units: Mapping[str, Any]) -> HostSample:
     """Return a line of samples; raises UntrustedError, also for units that are not the host's."""
     found = parsed(_SAMPLE, line, "line of samples")
-    only((each[0] for each in found.units), units, "units")
+    only([each[0] for each in found.units] + [each[0] for each in found.metrics], units, "units")
     return found
 
 

@@ -8,14 +8,13 @@ from typing import Final
 
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
+from kedge.plan.metrics import served
 from kedge.plan.plan import PlannedInstance
 from kedge.plan.service import PlannedInstances, Service
 
 #: A process without root rights may take no port below this.
 _PRIVILEGED: Final = 1024
 _JMX_FLAG: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d+)")
-#: A metrics agent among JVM flags: -javaagent:JAR=ADDRESS:PORT:FILE.
-_AGENT: Final = re.compile(r"-javaagent:[^=\s]+=[^=\s]*?:(\d+):/")
 
 
 def ports_of(
@@ -29,8 +28,7 @@ def ports_of(
             if instance.port:
                 found.add(instance.port)
             found |= jmx_ports(instance)
-            agents = (_AGENT.search(s.value) for s in instance.settings if "-javaagent:" in s.value)
-            found |= {int(agent[1]) for agent in agents if agent}
+            found |= {agent[1] for s in instance.settings if (agent := served(s.value))}
             if name in others:
                 found |= set(others[name](instance))
     return frozenset(found)
