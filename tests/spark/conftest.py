@@ -12,6 +12,6 @@ from spark_checks.engine import session
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    running = session.start("local[2]", "1g")
+    running = session.start("local[2]", "1g", quick=True)
     yield running
     running.stop()
