@@ -48,8 +48,10 @@ class Subject:
         keys: the component's own, the one to change first.
         file: the file of these keys on a node; empty where none was planned.
         host: the host, or group, whose variable it is; empty where ``where`` alone says it.
-        known: whether any version of the component has the key, here or elsewhere.
-        meant: another key that the texts name; of one that is not known, the one that is probably meant.
+        known: whether any version of the component has the key, here or elsewhere; of a variable, whether
+            anything reads it.
+        meant: another key that the texts name; of a key or variable that is not known, the one that is
+            probably meant.
         value: of the first of ``keys``, one with which there were no finding; empty where none is known.
     """
 
@@ -79,6 +81,15 @@ class Finding:
     """What to do about it, as an instruction; empty where a note only informs."""
     subject: Subject | None = None
     """None where it is about several things, or about none that a person writes."""
+    what: str = ""
+    """Of a variable, what is wrong with it, to be read after its name; empty for any other subject."""
+    consequence: bool = False
+    """Whether other variables may be why: it is missing, or at odds with another."""
+
+    @property
+    def unread(self) -> bool:
+        """Whether it is about a variable that nothing reads."""
+        return self.subject is not None and not (self.subject.keys or self.subject.known)
 
     def rewritten(self, change: Callable[[str], str]) -> Finding:
         """Return the finding with each of its texts changed, such as to one without secrets."""
@@ -91,8 +102,8 @@ class Finding:
             host=change(of.host),
             meant=change(of.meant),
         )
-        where, message, fix = map(change, (self.where, self.message, self.fix))
-        return replace(self, where=where, message=message, fix=fix, subject=subject)
+        where, message, fix, what = map(change, (self.where, self.message, self.fix, self.what))
+        return replace(self, where=where, message=message, fix=fix, subject=subject, what=what)
 
     def line(self) -> str:
         """Return the finding as one line: where, what, and the fix where there is one."""

@@ -101,9 +101,7 @@ def text(plan: Plan, *, full: bool = False) -> str:
     With it, the titles and addresses of all sources stand before the findings.
     """
     if plan.has_errors and not full:
-        errors = tuple(
-            f for f in plan.findings if f.severity == "error" or f.message.startswith("nothing reads ")
-        )
+        errors = tuple(f for f in plan.findings if f.severity == "error" or f.unread)
         left_out = "only errors and what nothing reads are shown; --full shows all of the plan (plan.yml: -v)"
         counts = _counts(plan.findings)
         return "\n".join([*list(findings(errors))[:-1], counts, left_out])

@@ -255,7 +255,7 @@ def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Find
 
 def _commented(finding: Finding, own: Mapping[str, Value]) -> Finding:
     """Say of a value with a comment behind it that the comment is a part of the value."""
-    if finding.rule != "inventory.variable":
+    if not finding.what:
         return finding
     fix = "write the comment on a line of its own: behind a value it is a part of it"
     commented = any(re.search(r"\s#", own[key].text) for key in _keys_of(finding, own))
@@ -326,7 +326,7 @@ class _Plans:
         told[jvm.heap] = "-Xmx1m"
         found = self.with_values(told).findings
         # What nothing would start with ends a plan before it comes to the heap.
-        if refused := {key for f in found if f.rule == "inventory.variable" for key in _keys_of(f, own)}:
+        if refused := {key for f in found if f.what for key in _keys_of(f, own)}:
             found = self.with_values({key: text for key, text in told.items() if key not in refused}).findings
         heaps = (maximum_heap_mib(f.subject.value) for f in found if f.subject and jvm.heap in f.subject.keys)
         return max((mib for mib in heaps if mib), default=0)
@@ -350,7 +350,7 @@ def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
 
     found = raised()
     # A value that nothing would start with ends a plan before it has looked at the others.
-    wrong = [f for f in found if f.rule == "inventory.variable"]
+    wrong = [f for f in found if f.what]
     if refused := {key for f in wrong for key in _keys_of(f, own)} & told.keys():
         told = {key: text for key, text in told.items() if key not in refused}
         found = raised()
@@ -411,7 +411,7 @@ def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding)
         return replace(finding, where=process.where)
     about = next(iter(_keys_of(finding, own)), None)
     name = finding.subject.keys[0] if finding.subject.keys else FileReader().name(finding.subject.variable)
-    named = renamed(finding, name) if finding.rule == "inventory.variable" else finding
+    named = renamed(finding, name)
     placed = replace(named, where=own[about].place if about is not None else process.where)
     words = {key: _worded(process, key) for key in (*finding.subject.keys, finding.subject.meant) if key}
     own_words = {key: _as_variable(process, key) or word for key, word in words.items()}

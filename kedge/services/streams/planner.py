@@ -53,7 +53,7 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
     by_app: dict[str, list[str]] = {}
     for host, spec in variables.items():
         by_app.setdefault(spec.name, []).append(host)
-    broken = {f.where.partition(":")[0] for f in findings if f.severity == "error"}
+    broken = {f.subject.host for f in findings if f.severity == "error" and f.subject}
     for name, hosts in sorted(by_app.items()):
         usable = [h for h in hosts if h not in broken]
         if usable:
