@@ -296,17 +296,27 @@ class _Plans:
 
     def without(self, advice: Advice) -> Plan:
         """Return the plan of its workload on its machine, as if nothing ran there."""
+        if advice == "measured":
+            return self._alone if self.alone_carries else self._whole
         return self._of_nothing(advice, 1 if self.alone_carries else None)
 
     @cached_property
     def alone_carries(self) -> bool:
         """Whether one process carries the workload."""
-        return not self._of_nothing("measured", 1).has_errors
+        return not self._alone.has_errors
+
+    @cached_property
+    def _alone(self) -> Plan:
+        return self._of_nothing("measured", 1)
+
+    @cached_property
+    def _whole(self) -> Plan:
+        return self._of_nothing("measured", None)
 
     @cached_property
     def processes(self) -> int:
         """How many processes the plan would have for the workload on the machine."""
-        return max(1, len(_instances(self._of_nothing("measured", None))))
+        return max(1, len(_instances(self._whole)))
 
     def _of_nothing(self, advice: Advice, processes: int | None) -> Plan:
         planned = inventory_of(self.process, self.version, {}, self.machine, alone=False, processes=processes)
