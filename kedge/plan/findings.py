@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from kedge.plan.compact_names import compact, natural
 
 Severity = Literal["error", "warning", "note"]
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with other names for keys, each of which stands in it by itself."""
+    if not names:
+        return text
+    keys = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w./>-])({keys})(?![\w/-]|\.\w)", lambda key: names[key[1]], text)
 
 
 class Reader:
@@ -50,9 +59,9 @@ class Subject:
         host: the host, or group, whose variable it is; empty where ``where`` alone says it.
         known: whether any version of the component has the key, here or elsewhere; of a variable, whether
             anything reads it.
-        meant: another key that the texts name; of a key or variable that is not known, the one that is
-            probably meant.
+        meant: of a key or variable that is not known, the one that is probably meant.
         value: of the first of ``keys``, one with which there were no finding; empty where none is known.
+        named: other keys that the texts name.
     """
 
     variable: str = ""
@@ -62,6 +71,7 @@ class Subject:
     known: bool = True
     meant: str = ""
     value: str = ""
+    named: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -101,6 +111,7 @@ class Finding:
             file=change(of.file),
             host=change(of.host),
             meant=change(of.meant),
+            named=tuple(map(change, of.named)),
         )
         where, message, fix, what = map(change, (self.where, self.message, self.fix, self.what))
         return replace(self, where=where, message=message, fix=fix, subject=subject, what=what)

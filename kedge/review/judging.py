@@ -16,7 +16,7 @@ from typing import Any, Final, TypeGuard
 from kedge.evidence.nearest import one_slip
 from kedge.evidence.secrets import holds_secret
 from kedge.keys.catalogue import every_key
-from kedge.plan.findings import Finding, Severity, Subject
+from kedge.plan.findings import Finding, Severity, Subject, with_names
 from kedge.plan.inventory.secrets import Known
 from kedge.plan.jvm_flags import SHARE, maximum_heap_mib
 from kedge.plan.plan import Plan
@@ -207,7 +207,7 @@ def _missing(process: RunningProcess) -> Iterator[Finding]:
             what = f"zookeeper.connect alone is read up to 7.9, and {NEWEST} is newer: it does not start"
             write, keys = (
                 f"write {brokers}, with two or more brokers",
-                Subject(keys=("zookeeper.connect",), meant=brokers),
+                Subject(keys=("zookeeper.connect",), named=(brokers,)),
             )
             yield Finding("warning", "review.missing", process.where, what, write, keys)
     elif process.kind == "classic":
@@ -423,17 +423,12 @@ def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding)
     name = finding.subject.keys[0] if finding.subject.keys else FileReader().name(finding.subject.variable)
     named = renamed(finding, name)
     placed = replace(named, where=own[about].place if about is not None else process.where)
-    words = {key: _worded(process, key) for key in (*finding.subject.keys, finding.subject.meant) if key}
+    of = finding.subject
+    words = {key: _worded(process, key) for key in (*of.keys, of.meant, *of.named) if key}
     own_words = {key: _as_variable(process, key) or word for key, word in words.items()}
-    message, fix = _renamed(placed.message, words), _renamed(placed.fix, own_words)
+    message, fix = with_names(placed.message, words), with_names(placed.fix, own_words)
     subject = replace(finding.subject, keys=tuple(_named(process, key) for key in finding.subject.keys))
     return replace(placed, message=message, fix=fix, subject=subject)
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with other names for keys, each of which stands in it by itself."""
-    keys = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    return re.sub(rf"(?<![\w./>-])({keys})(?![\w/-]|\.\w)", lambda key: names[key[1]], text) if keys else text
 
 
 def _as_variable(process: RunningProcess, key: str) -> str:

@@ -73,7 +73,7 @@ def _short(one: Judgement) -> Iterator[str]:
     yield from _hung("  ", looked(one))
     rows = chosen(one.rows, full=False)
     said = {key for f in shown if f.subject for key in f.subject.keys}
-    meant = {f.subject.meant for f in shown if f.subject}
+    meant = {key for f in shown if f.subject for key in (f.subject.meant, *f.subject.named)}
     placed = {f.where for f in shown if f.subject is None}
     # What rests on a number that nobody gave is not advised; a value that is filled in later is not known.
     # What writes into a folder that a deploy makes would not start elsewhere; Kafka's scripts have the flags

@@ -182,8 +182,8 @@ class _Client:
 
     def warning(self, rule: str, message: str, fix: str, *keys: str) -> None:
         """Add a warning about keys."""
-        other = next((f"{self.prefix}{key}" for key in keys if not self.own(key)), "")
-        self.sheet.warning(rule, message, fix, *self.own(*keys), meant=other)
+        others = [f"{self.prefix}{key}" for key in keys if not self.own(key)]
+        self.sheet.warning(rule, message, fix, *self.own(*keys), named=others)
 
 
 def _check_idempotence(of: _Client, named: str, refuses: str) -> None:

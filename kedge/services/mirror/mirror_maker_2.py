@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from kedge.plan.findings import with_names
 from kedge.plan.settings import MIB, Basis, Choice, Sheet
 from kedge.plan.values import int_or_zero, value_of
 from kedge.services.clients.client_checks import check_consumer, check_producer
@@ -92,12 +93,8 @@ def _name(sheet: Sheet, names: Mapping[str, str]) -> None:
     """Give settings, and what is said of them, the names that a person has for them."""
     if not names:
         return
-    listed = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    named = re.compile(rf"(?<![\w.>-])({listed})(?![\w-]|\.\w)")
     sheet.settings = [replace(s, key=names.get(s.key, s.key)) for s in sheet.settings]
-    sheet.findings = [
-        f.rewritten(lambda text: named.sub(lambda m: names[m[1]], text)) for f in sheet.findings
-    ]
+    sheet.findings = [f.rewritten(partial(with_names, names=names)) for f in sheet.findings]
 
 
 def _connect(sheet: Sheet, flow: Flow, file: str) -> None:

@@ -45,7 +45,7 @@ def plan_groups(sheet: Sheet, file: str, process: RestProcess) -> bool:
             + ", with which a consumer of that protocol does not start",
             SOURCE,
             fix=f"take {' and '.join(refused)}{sheet.out}",
-            key=refused[0],
+            keys=tuple(refused),
         )
     obstacle = obstacle or _session_obstacle(process)
     # A key under a shared prefix is left where its person put it.
@@ -121,7 +121,7 @@ def _put_protocol(sheet: Sheet, file: str, key: str, process: RestProcess, obsta
             f"to get {CONSUMER}: {obstacle.fix}" if obstacle.fix else "",
             key,
             file=file,
-            meant=obstacle.key,
+            named=obstacle.keys,
         )
 
 
