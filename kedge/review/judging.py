@@ -511,7 +511,7 @@ def _rows(
             s.basis,
             s.source,
             tuple(ask.option for ask in asks if set(_pair(_named(process, key))) & set(ask.decides)),
-            unset.get(key, unset.get(f"{process.flow[1]}.{key}")),
+            unset.get(bare := key.removeprefix(PRODUCER), unset.get(f"{process.flow[1]}.{bare}")),
         )
 
 
