@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kedge.evidence.writing import write_json
+from plugins.modules import haproxy_drain
 from tests.awaiting import await_that
 from verify.collect.hosts import to_access
 from verify.watch import host_sampler, host_watcher
@@ -144,7 +145,10 @@ def test_balancer_of_a_watch_is_sampled_by_its_socket(tmp_path: Path) -> None:
     assert watched(tmp_path) == {"lb1": {}, "rest1": UNITS}
     assert host_watcher.balancers(tmp_path) == {"lb1"}
     access = to_access("lb1", {"ansible_host": "10.0.0.1"})
-    assert "socket=/run/rest-balancer/haproxy/admin.sock" in ssh_command(access, {}, True)[-1]
+    # Which is where modules look for it on a host.
+    path = haproxy_drain.ARGUMENTS["socket"]["default"]
+    assert path == "/run/rest-balancer/haproxy/admin.sock"
+    assert f"socket={path}" in ssh_command(access, {}, True)[-1]
     assert "admin.sock" not in ssh_command(access, {})[-1].rpartition("main(sys.argv")[2]
 
 

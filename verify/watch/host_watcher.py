@@ -27,6 +27,7 @@ from kedge.evidence.load_state import parts_of
 from kedge.evidence.tables import BALANCER, PRESSURE
 from kedge.evidence.watch_options import WATCH
 from kedge.evidence.writing import EvidenceWriter, rows_to_columns
+from kedge.services.balancer.probe import SOCKET
 from kedge.services.registry import SERVICES
 from verify.collect.hosts import Access, CollectError, become_password, read_access, ssh
 from verify.process import Ending
@@ -34,8 +35,6 @@ from verify.process import Ending
 _PROGRAM: Final = Path(__file__).with_name("host_sampler.py")
 #: Services whose instances are processes that do the work themselves, unlike HAProxy's, which have workers.
 _UNITS: Final = {service.name: service.unit for service in SERVICES if service.java}
-#: The runtime socket of a balancer that the kit deployed (roles/rest_balancer).
-_SOCKET: Final = "/run/rest-balancer/haproxy/admin.sock"
 _AGAIN_S: Final = 2.0
 _LOOK_S: Final = 0.5
 _END_S: Final = 5.0
@@ -81,7 +80,7 @@ def balancers(run_dir: Path) -> frozenset[str]:
 
 def ssh_command(access: Access, units: Units, balancer: bool = False) -> list[str]:
     """Return the command that brings a host's samples."""
-    beside = [f"socket={_SOCKET}"] if balancer else []
+    beside = [f"socket={SOCKET}"] if balancer else []
     return ssh(access, ["python3", "-c", _PROGRAM.read_text(encoding="utf-8"), *units, *beside])
 
 
