@@ -12,12 +12,18 @@ from kedge.plan.findings import with_names
 from kedge.plan.settings import MIB, Basis, Choice, Sheet
 from kedge.plan.values import int_or_zero, value_of
 from kedge.services.clients.client_checks import check_consumer, check_producer
-from kedge.services.mirror.consumer import check_beginning, put_consumer_profile, put_receive_buffer
+from kedge.services.mirror.clients import (
+    check_beginning,
+    check_kept,
+    plan_producer,
+    put_consumer_profile,
+    put_receive_buffer,
+    spare_ms,
+)
 from kedge.services.mirror.flow import ARTICLE, Flow, commit_interval, plan_login
 from kedge.services.mirror.keys import GIVEN_BY_WORKERS, holding, plan_key
 from kedge.services.mirror.memory import BASE_MIB, check_held, fetched_mib, heap_of
 from kedge.services.mirror.process import SettingsAndFindings, put_jvm, together
-from kedge.services.mirror.producer import check_kept, plan_producer, spare_ms
 from kedge.services.mirror.topics_and_groups import consumer_group, offsets_topic, worker_group
 
 _MM2: Final = "Kafka documentation, Geo-Replication"
