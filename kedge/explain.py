@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -26,8 +25,8 @@ from kedge.plan.inventory.secrets import Known
 from kedge.plan.inventory.variables import OfHost, Shared
 from kedge.plan.inventory.yaml_files import InventoryError
 from kedge.plan.plan import Plan
+from kedge.plan.rules import names_of, since, told
 from kedge.plan.rules import setting as rules_setting
-from kedge.plan.rules import since, told
 from kedge.plan.settings import Setting
 from kedge.plan.sources import cited
 from kedge.plan.text import findings, wrapped
@@ -47,8 +46,6 @@ _FORMS: Final = {
 }
 #: The highest int and long of Java, and the lowest without their sign.
 _HIGHEST: Final = ("2147483647", "2147483648", "9223372036854775807", "9223372036854775808")
-#: What stands before a client's key where a component hands it on.
-_CLIENTS: Final = ("admin", "client", "consumer", "producer")
 #: What stands before a key of kafka-rest in the environment of Confluent's image.
 _OF_IMAGE: Final = "KAFKA_REST_"
 
@@ -126,8 +123,8 @@ def of_key(key: str) -> Iterator[str]:
         for purpose, components in catalogue.purposes(key).items():
             yield from wrapped(f"{', '.join(components)}: {purpose}", 4)
         yield "read by"
-    elif client := re.fullmatch(rf"(?:[^.]+\.)?(?:{'|'.join(_CLIENTS)})\.(.+)", key):
-        yield from of_key(client[1])
+    elif (bare := names_of(key)[-1]) != key:
+        yield from of_key(bare)
     elif key.startswith(_OF_IMAGE):
         yield from of_key(key.removeprefix(_OF_IMAGE).lower().replace("_", "."))
     for (takes, default), readers in said.items():
@@ -218,7 +215,7 @@ def of_plan(plan: Plan, word: str, where: str = "") -> Iterator[str]:
     """Yield the settings of a plan under a key or by a rule, with their reasons, then its findings."""
     places: dict[Setting, list[str]] = {}
     for place, setting in plan.settings():
-        if (setting.rule == word or _is_named(setting.key, word)) and _is_at(place, where):
+        if word in (setting.rule, *names_of(setting.key)) and _is_at(place, where):
             # Files of different instances are the same setting.
             places.setdefault(replace(setting, file=setting.file.rpartition("/")[2]), []).append(place)
     for s, of in places.items():
@@ -235,13 +232,6 @@ def of_plan(plan: Plan, word: str, where: str = "") -> Iterator[str]:
     )
     if about:
         yield from findings(about)
-
-
-def _is_named(key: str, word: str) -> bool:
-    """Return whether a word is a key, or names it without what a component has before a client's."""
-    before = key.removesuffix(f".{word}")
-    of_client = before.rpartition(".")[2] in _CLIENTS or word.partition(".")[0] in _CLIENTS
-    return key == word or (before != key and of_client)
 
 
 def _is_at(place: str, where: str) -> bool:

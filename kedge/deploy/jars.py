@@ -157,15 +157,15 @@ def _in_repository(jar: Jar) -> str:
     return f"~/.m2/repository/{jar.group.replace('.', '/')}/{jar.artifact}/{jar.version}"
 
 
+def _elements(jar: Jar) -> str:
+    named = {"groupId": jar.group, "artifactId": jar.artifact, "version": jar.version}
+    named |= {"classifier": jar.classifier} if jar.classifier else {}
+    return "".join(f"<{name}>{escape(value)}</{name}>" for name, value in named.items())
+
+
 def copy_pom(jars: Iterable[Jar], target: Path) -> str:
     """A project whose dependency:copy puts exactly `jars`, without transitives, into `target`."""
-    items = "".join(
-        f"<artifactItem><groupId>{escape(jar.group)}</groupId><artifactId>{escape(jar.artifact)}</artifactId>"
-        f"<version>{escape(jar.version)}</version>"
-        + (f"<classifier>{escape(jar.classifier)}</classifier>" if jar.classifier else "")
-        + "</artifactItem>"
-        for jar in jars
-    )
+    items = "".join(f"<artifactItem>{_elements(jar)}</artifactItem>" for jar in jars)
     group, artifact, version = DEPENDENCY_PLUGIN.split(":")
     return project_pom(
         f"<build><plugins><plugin><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
@@ -293,13 +293,7 @@ def lock_text(coordinates: Sequence[str], without: Sequence[str], command: str) 
     wanted = [parse_coordinate(text) for text in coordinates]
     with tempfile.TemporaryDirectory(prefix="kedge-lock-") as name:
         pom, listing = Path(name) / "pom.xml", Path(name) / "jars.txt"
-        dependencies = "".join(
-            f"<dependency><groupId>{escape(jar.group)}</groupId><artifactId>{escape(jar.artifact)}</artifactId>"
-            f"<version>{escape(jar.version)}</version>"
-            + (f"<classifier>{escape(jar.classifier)}</classifier>" if jar.classifier else "")
-            + "</dependency>"
-            for jar in wanted
-        )
+        dependencies = "".join(f"<dependency>{_elements(jar)}</dependency>" for jar in wanted)
         pom.write_text(project_pom(f"<dependencies>{dependencies}</dependencies>"), encoding="utf-8")
         run_maven(
             [

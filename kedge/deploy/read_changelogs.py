@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka.admin import ConfigResource
 
 from kedge.deploy.kafka_admin import TIMEOUT_SECONDS
-from kedge.services.streams.changelog_checks import Changelog, from_configs, is_changelog
+from kedge.services.streams.changelogs import Changelog, from_configs, is_changelog
 
 
 def read_changelogs(client: Any, app: str, apps: Iterable[str]) -> list[Changelog]:

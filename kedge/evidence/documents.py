@@ -94,6 +94,8 @@ class Subject(_Form):
     """Whether any version of the component has the key."""
     meant: str
     """Of a key that is not known, the one that is probably meant."""
+    named: list[str] = []
+    """Other keys that its texts name."""
     value: str = ""
     """Of the first of the keys, one with which there were no finding; empty where none is known."""
 

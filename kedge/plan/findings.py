@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from kedge.plan.compact_names import compact, natural
 
 Severity = Literal["error", "warning", "note"]
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with other names for keys, each of which stands in it by itself."""
+    if not names:
+        return text
+    keys = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w./>-])({keys})(?![\w/-]|\.\w)", lambda key: names[key[1]], text)
 
 
 class Reader:
@@ -48,9 +57,11 @@ class Subject:
         keys: the component's own, the one to change first.
         file: the file of these keys on a node; empty where none was planned.
         host: the host, or group, whose variable it is; empty where ``where`` alone says it.
-        known: whether any version of the component has the key, here or elsewhere.
-        meant: another key that the texts name; of one that is not known, the one that is probably meant.
+        known: whether any version of the component has the key, here or elsewhere; of a variable, whether
+            anything reads it.
+        meant: of a key or variable that is not known, the one that is probably meant.
         value: of the first of ``keys``, one with which there were no finding; empty where none is known.
+        named: other keys that the texts name.
     """
 
     variable: str = ""
@@ -60,6 +71,7 @@ class Subject:
     known: bool = True
     meant: str = ""
     value: str = ""
+    named: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,6 +91,15 @@ class Finding:
     """What to do about it, as an instruction; empty where a note only informs."""
     subject: Subject | None = None
     """None where it is about several things, or about none that a person writes."""
+    what: str = ""
+    """Of a variable, what is wrong with it, to be read after its name; empty for any other subject."""
+    consequence: bool = False
+    """Whether other variables may be why: it is missing, or at odds with another."""
+
+    @property
+    def unread(self) -> bool:
+        """Whether it is about a variable that nothing reads."""
+        return self.subject is not None and not (self.subject.keys or self.subject.known)
 
     def rewritten(self, change: Callable[[str], str]) -> Finding:
         """Return the finding with each of its texts changed, such as to one without secrets."""
@@ -90,9 +111,10 @@ class Finding:
             file=change(of.file),
             host=change(of.host),
             meant=change(of.meant),
+            named=tuple(map(change, of.named)),
         )
-        where, message, fix = map(change, (self.where, self.message, self.fix))
-        return replace(self, where=where, message=message, fix=fix, subject=subject)
+        where, message, fix, what = map(change, (self.where, self.message, self.fix, self.what))
+        return replace(self, where=where, message=message, fix=fix, subject=subject, what=what)
 
     def line(self) -> str:
         """Return the finding as one line: where, what, and the fix where there is one."""

@@ -86,13 +86,25 @@ def told() -> Mapping[str, Mapping[str, str]]:
     return found
 
 
+#: What stands before a client's key where a component hands it on.
+_CLIENTS: Final = ("admin", "client", "consumer", "producer")
+
+
+def names_of(key: str) -> tuple[str, ...]:
+    """Return what a key is called: with all that stands before it, with its client alone, and without one."""
+    parts = key.split(".")
+    at = next((at for at, part in enumerate(parts[:-1]) if part in _CLIENTS), None)
+    if at is None:
+        return (key,)
+    # client.id is a key of its own.
+    first = at + (parts[at] != "client" or len(parts) - at > 2)
+    return tuple(".".join(parts[begin:]) for begin in dict.fromkeys((0, at, first)))
+
+
 def setting(key: str) -> list[str]:
     """Return the rules that set a key, with the prefix of a client or without."""
     keys = {rule: re.split(r"[,;]\s*", of.get(_SETS, "")) for rule, of in told().items()}
-    # client.id is a key of its own.
-    before = "admin|client|consumer|producer" if "." in key else "admin|consumer|producer"
-    named = re.compile(rf"(?:[\w-]+\.)*(?:{before})\.{re.escape(key)}")
-    return [rule for rule, of in keys.items() if any(one == key or named.fullmatch(one) for one in of)]
+    return [rule for rule, of in keys.items() if any(key in names_of(one) for one in of)]
 
 
 def _plain(cell: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -190,38 +190,38 @@ class Sheet:
         """Return of what a key is, to be read after it: of his own files nobody has to be told."""
         return self.either(f" of {thing}", "")
 
-    def error(self, rule: str, message: str, fix: str, *keys: str, **of: str) -> None:
+    def error(self, rule: str, message: str, fix: str, *keys: str, **of: Any) -> None:
         """Add a finding that stops every playbook.
 
         It is about ``keys``, as :meth:`about` takes them.
         """
         self._add("error", rule, message, fix, self.about(*keys, **of))
 
-    def warning(self, rule: str, message: str, fix: str, *keys: str, **of: str) -> None:
+    def warning(self, rule: str, message: str, fix: str, *keys: str, **of: Any) -> None:
         """Add a finding that a person should look at before deploying; about what, as of an error."""
         self._add("warning", rule, message, fix, self.about(*keys, **of))
 
-    def note(self, rule: str, message: str, fix: str, *keys: str, **of: str) -> None:
+    def note(self, rule: str, message: str, fix: str, *keys: str, **of: Any) -> None:
         """Add a finding that is good to know; about what, as of an error."""
         self._add("note", rule, message, fix, self.about(*keys, **of))
 
-    def deviation(self, rule: str, message: str, fix: str, *keys: str, **of: str) -> None:
+    def deviation(self, rule: str, message: str, fix: str, *keys: str, **of: Any) -> None:
         """Add a note that the plan leaves a document; who has files has no advice to set, and no plan."""
         if self.reader is WITH_INVENTORY:
             self.note(rule, message, fix, *keys, **of)
 
     def about(
-        self, *keys: str, file: str = "", variable: str = "", value: str = "", meant: str = ""
+        self, *keys: str, file: str = "", variable: str = "", value: str = "", named: Iterable[str] = ()
     ) -> Subject | None:
         """Return keys of this sheet, or a variable that holds none of them, as the subject of a finding.
 
-        With ``value`` of the first of the keys there were no finding; ``meant`` is one more that is named.
+        With ``value`` of the first of the keys there were no finding; ``named`` are others that it names.
         """
         if not keys:
             return Subject(variable) if variable else None
         file = file or next((s.file for key in keys for s in self.settings if s.key == key), "")
         return Subject(
-            variable or self.held.get(keys[0], self.variable), keys, file, value=value, meant=meant
+            variable or self.held.get(keys[0], self.variable), keys, file, value=value, named=tuple(named)
         )
 
     def _add(self, severity: Severity, rule: str, message: str, fix: str, subject: Subject | None) -> None:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from kedge.evidence.release import VERSION
 from kedge.plan.compact_names import compact, fold
@@ -101,9 +101,7 @@ def text(plan: Plan, *, full: bool = False) -> str:
     With it, the titles and addresses of all sources stand before the findings.
     """
     if plan.has_errors and not full:
-        errors = tuple(
-            f for f in plan.findings if f.severity == "error" or f.message.startswith("nothing reads ")
-        )
+        errors = tuple(f for f in plan.findings if f.severity == "error" or f.unread)
         left_out = "only errors and what nothing reads are shown; --full shows all of the plan (plan.yml: -v)"
         counts = _counts(plan.findings)
         return "\n".join([*list(findings(errors))[:-1], counts, left_out])
@@ -238,19 +236,17 @@ def _apart(
 
 
 def _named(s: Setting, host: str, instance: PlannedInstance) -> tuple[str, str, str]:
-    where = f"{host} @{instance.name}"
-    return str(_impersonal(s.file, where)), s.key, str(_impersonal(s.value, where))
+    return _impersonal(s.file, host, instance.name), s.key, _impersonal(s.value, host, instance.name)
 
 
-def _printed(s: Setting | None, where: str) -> str | None:
-    return "***" if s and s.hidden else _impersonal(s.value if s else None, where)
-
-
-def _impersonal(value: str | None, where: str) -> str | None:
-    """Return a value with HOST and INSTANCE where it has the names of its own place."""
-    if value is None:
+def _printed(s: Setting | None, host: str, instance: str) -> str | None:
+    if s is None:
         return None
-    host, instance = where.split(" ", 1)[0], where.rpartition("@")[2]
+    return "***" if s.hidden else _impersonal(s.value, host, instance)
+
+
+def _impersonal(value: str, host: str, instance: str) -> str:
+    """Return a value with HOST and INSTANCE where it has the names of its own place."""
     for name, stands_for in ((host, "HOST"), (instance, "INSTANCE")):
         if name in value:
             value = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", stands_for, value)
@@ -284,8 +280,8 @@ def difference(plan: Plan, other: Plan, name: str, other_name: str) -> str:
             continue  # the whole instance is in one of the plans only
         a, b = mine.get((where, file, key)), theirs.get((where, file, key))
         if (a.value if a else None) != (b.value if b else None):
-            said = _differently(_printed(a, where), _printed(b, where))
-            places.setdefault((file.rpartition("/")[2], key, *said), []).append(where)
+            said = _differently(*(_printed(one, where.host, where.name) for one in (a, b)))
+            places.setdefault((file.rpartition("/")[2], key, *said), []).append(str(where))
     lines = []
     for (file, key, mine_says, other_says), wheres in places.items():
         lines += [compact(wheres), f"    {file}  {key}"]
@@ -295,7 +291,7 @@ def difference(plan: Plan, other: Plan, name: str, other_name: str) -> str:
         if only:
             alone += len(only)
             ordered = (where for where, _, _ in [*mine, *theirs] if where in only)
-            lines += [compact(ordered), f"    only in the plan {label}"]
+            lines += [compact(map(str, ordered)), f"    only in the plan {label}"]
     if not lines:
         return f"{name} and {other_name} are the same plan"
     count = f"{len(places)} settings differ between {name} and {other_name}"
@@ -309,18 +305,29 @@ def _differently(here: str | None, there: str | None) -> tuple[str, str]:
     return differences(here, there)
 
 
-def _flat(plan: Plan) -> dict[tuple[str, str, str], Setting]:
+class _At(NamedTuple):
+    """A place of a plan that has settings: an instance of a host, or what else is planned."""
+
+    host: str
+    of: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.of}@{self.name}"
+
+
+def _flat(plan: Plan) -> dict[tuple[_At, str, str], Setting]:
     places = [
-        (f"{host} {service}@{instance.name}", instance.settings)
+        (_At(host, service, instance.name), instance.settings)
         for host, services in plan.services.items()
         for service, instances in services.items()
         for instance in instances
     ]
     places += [
-        (f"{c} topic@{name}", settings) for c, of in plan.topics.items() for name, settings in of.items()
+        (_At(c, "topic", name), settings) for c, of in plan.topics.items() for name, settings in of.items()
     ]
-    places += [(f"{h} rollout@{name}", s) for h, of in plan.rollouts.items() for name, s in of.items()]
-    places += [(f"clients client@{name}", settings) for name, settings in plan.clients.items()]
+    places += [(_At(h, "rollout", name), s) for h, of in plan.rollouts.items() for name, s in of.items()]
+    places += [(_At("clients", "client", name), settings) for name, settings in plan.clients.items()]
     return {(where, s.file, s.key): s for where, settings in places for s in settings}
 
 

@@ -77,15 +77,31 @@ def wrong_variable(variable: str, where: str, what: str, fix: str, *key: str) ->
     """Return the finding about one variable, or a key in it: its full name, what is wrong, how to mend it."""
     subject = Subject(variable, key, host=where)
     name = subject.name
-    return Finding("error", "inventory.variable", f"{where}: {name}", f"{name} {what}", fix, subject)
+    return Finding("error", "inventory.variable", f"{where}: {name}", f"{name} {what}", fix, subject, what)
+
+
+def missing_variable(variable: str, where: str, fix: str) -> Finding:
+    """Return the finding about a variable that is missing."""
+    return replace(wrong_variable(variable, where, "is missing", fix), consequence=True)
+
+
+def at_odds(variable: str, where: str, why: str, fix: str) -> Finding:
+    """Return the finding about a variable that another one contradicts."""
+    return replace(wrong_variable(variable, where, f"contradicts itself: {why}", fix), consequence=True)
+
+
+def unknown_variable(variable: str, where: str, what: str, meant: str) -> Finding:
+    """Return the finding about a variable that there is not, with the one that is probably ``meant``."""
+    found = wrong_variable(variable, where, what, f"did you mean {meant}?" if meant else _NO_SUCH)
+    return replace(found, subject=Subject(variable, host=where, meant=meant))
 
 
 def renamed(finding: Finding, name: str) -> Finding:
     """Return a finding of :func:`wrong_variable` by the name that its variable has for who reads it."""
     of = finding.subject
-    if of is None or not finding.message.startswith(f"{of.name} "):
+    if of is None or not finding.what:
         return finding
-    return replace(finding, where=f"{of.host}: {name}", message=name + finding.message[len(of.name) :])
+    return replace(finding, where=f"{of.host}: {name}", message=f"{name} {finding.what}")
 
 
 def wrong_choice(name: str, where: str, value: str, known: Sequence[str]) -> Finding:
@@ -138,7 +154,7 @@ def _finding(model: type[BaseModel], prefix: str, where: str, error: Any) -> Fin
         return _no_scalar(prefix + _path(steps[:-1]), where, str(steps[-2]), value)
     if kind == "contradiction":
         name = prefix + _path([*steps, context["field"]])
-        return wrong_variable(name, where, f"contradicts itself: {context['why']}", context["fix"])
+        return at_odds(name, where, context["why"], context["fix"])
     if kind == "literal_error" and steps[-1] == "[key]":  # of a mapping whose keys are known
         steps.pop()
         kind, known = "extra_forbidden", re.findall(r"'([^']+)'", context["expected"])
@@ -149,11 +165,12 @@ def _finding(model: type[BaseModel], prefix: str, where: str, error: Any) -> Fin
     name = prefix + _path(steps)
     if kind == "extra_forbidden":
         near = nearest(str(steps[-1]), known)
-        mend = f"did you mean {prefix}{_path([*steps[:-1], near])}?" if near else _NO_SUCH
-        return wrong_variable(name, where, "is not known", mend)
+        meant = f"{prefix}{_path([*steps[:-1], near])}" if near else ""
+        return unknown_variable(name, where, "is not known", meant)
     if kind == "missing" or (value is None and kind != "value_error"):
-        what, mend = ("is missing", "add it") if kind == "missing" else ("is empty", "give it a value")
-        return wrong_variable(name, where, what, mend + _unit_hint(name) + _described(model, steps))
+        hint = _unit_hint(name) + _described(model, steps)
+        empty = wrong_variable(name, where, "is empty", f"give it a value{hint}")
+        return missing_variable(name, where, f"add it{hint}") if kind == "missing" else empty
     if looks_secret(name) or ".users" in name or "_users" in name:
         return _secret(name, where, error)
     what = f"is {shown(value)}: {_lowered(error['msg'])}" if kind not in _MAPPINGS else no_mapping(value)

@@ -192,11 +192,8 @@ def _workload(given: Sequence[str], models: Sequence[type[Strict]]) -> dict[str,
         mine = {name: value for name, value in said.items() if name in model.model_fields}
         found = read_model(model, mine, "--workload ", "")
         for finding in found if isinstance(found, list) else ():
-            if any(name in finding.where for name in mine):
-                # The message begins with the option too.
-                option = finding.where.lstrip(": ")
-                what = finding.message.removeprefix(option).lstrip()
-                raise ReviewError(f"{option} {what}; {finding.fix}")
+            if finding.subject and any(name in finding.subject.name for name in mine):
+                raise ReviewError(f"{finding.message}; {finding.fix}")
     return said
 
 

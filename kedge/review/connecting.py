@@ -256,7 +256,9 @@ def _others(process: RunningProcess, wide: Sequence[str]) -> tuple[str, ...]:
 
 
 def _about_login(severity: Severity, message: str, fix: str, key: str, other: str = "") -> Finding:
-    return Finding(severity, "review.login", "", message, fix, Subject(keys=(key,), meant=other))
+    return Finding(
+        severity, "review.login", "", message, fix, Subject(keys=(key,), named=(other,) if other else ())
+    )
 
 
 #: Ports at which a managed cluster speaks TLS, and takes nothing else: what of a name says so.
@@ -283,5 +285,5 @@ def _plaintext(process: RunningProcess) -> Iterator[Finding]:
                 f"{key} names brokers at a port that speaks TLS, and security.protocol is not set: its "
                 "clients speak plain text, and reach none",
                 f"write {place}={said}, with the login that the cluster asks for",
-                Subject(keys=(key,), meant=place),
+                Subject(keys=(key,), named=(place,)),
             )

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeGuard
 from kedge.evidence.nearest import one_slip
 from kedge.evidence.secrets import holds_secret
 from kedge.keys.catalogue import every_key
-from kedge.plan.findings import Finding, Severity, Subject
+from kedge.plan.findings import Finding, Severity, Subject, with_names
 from kedge.plan.inventory.secrets import Known
 from kedge.plan.jvm_flags import SHARE, maximum_heap_mib
 from kedge.plan.plan import Plan
@@ -207,7 +207,7 @@ def _missing(process: RunningProcess) -> Iterator[Finding]:
             what = f"zookeeper.connect alone is read up to 7.9, and {NEWEST} is newer: it does not start"
             write, keys = (
                 f"write {brokers}, with two or more brokers",
-                Subject(keys=("zookeeper.connect",), meant=brokers),
+                Subject(keys=("zookeeper.connect",), named=(brokers,)),
             )
             yield Finding("warning", "review.missing", process.where, what, write, keys)
     elif process.kind == "classic":
@@ -255,7 +255,7 @@ def _unread(finding: Finding, process: RunningProcess, *, plugged: bool) -> Find
 
 def _commented(finding: Finding, own: Mapping[str, Value]) -> Finding:
     """Say of a value with a comment behind it that the comment is a part of the value."""
-    if finding.rule != "inventory.variable":
+    if not finding.what:
         return finding
     fix = "write the comment on a line of its own: behind a value it is a part of it"
     commented = any(re.search(r"\s#", own[key].text) for key in _keys_of(finding, own))
@@ -296,17 +296,27 @@ class _Plans:
 
     def without(self, advice: Advice) -> Plan:
         """Return the plan of its workload on its machine, as if nothing ran there."""
+        if advice == "measured":
+            return self._alone if self.alone_carries else self._whole
         return self._of_nothing(advice, 1 if self.alone_carries else None)
 
     @cached_property
     def alone_carries(self) -> bool:
         """Whether one process carries the workload."""
-        return not self._of_nothing("measured", 1).has_errors
+        return not self._alone.has_errors
+
+    @cached_property
+    def _alone(self) -> Plan:
+        return self._of_nothing("measured", 1)
+
+    @cached_property
+    def _whole(self) -> Plan:
+        return self._of_nothing("measured", None)
 
     @cached_property
     def processes(self) -> int:
         """How many processes the plan would have for the workload on the machine."""
-        return max(1, len(_instances(self._of_nothing("measured", None))))
+        return max(1, len(_instances(self._whole)))
 
     def _of_nothing(self, advice: Advice, processes: int | None) -> Plan:
         planned = inventory_of(self.process, self.version, {}, self.machine, alone=False, processes=processes)
@@ -326,7 +336,7 @@ class _Plans:
         told[jvm.heap] = "-Xmx1m"
         found = self.with_values(told).findings
         # What nothing would start with ends a plan before it comes to the heap.
-        if refused := {key for f in found if f.rule == "inventory.variable" for key in _keys_of(f, own)}:
+        if refused := {key for f in found if f.what for key in _keys_of(f, own)}:
             found = self.with_values({key: text for key, text in told.items() if key not in refused}).findings
         heaps = (maximum_heap_mib(f.subject.value) for f in found if f.subject and jvm.heap in f.subject.keys)
         return max((mib for mib in heaps if mib), default=0)
@@ -350,7 +360,7 @@ def _findings(plans: _Plans, own: Mapping[str, Value]) -> Iterator[Finding]:
 
     found = raised()
     # A value that nothing would start with ends a plan before it has looked at the others.
-    wrong = [f for f in found if f.rule == "inventory.variable"]
+    wrong = [f for f in found if f.what]
     if refused := {key for f in wrong for key in _keys_of(f, own)} & told.keys():
         told = {key: text for key, text in told.items() if key not in refused}
         found = raised()
@@ -411,19 +421,14 @@ def _placed(process: RunningProcess, own: Mapping[str, Value], finding: Finding)
         return replace(finding, where=process.where)
     about = next(iter(_keys_of(finding, own)), None)
     name = finding.subject.keys[0] if finding.subject.keys else FileReader().name(finding.subject.variable)
-    named = renamed(finding, name) if finding.rule == "inventory.variable" else finding
+    named = renamed(finding, name)
     placed = replace(named, where=own[about].place if about is not None else process.where)
-    words = {key: _worded(process, key) for key in (*finding.subject.keys, finding.subject.meant) if key}
+    of = finding.subject
+    words = {key: _worded(process, key) for key in (*of.keys, of.meant, *of.named) if key}
     own_words = {key: _as_variable(process, key) or word for key, word in words.items()}
-    message, fix = _renamed(placed.message, words), _renamed(placed.fix, own_words)
+    message, fix = with_names(placed.message, words), with_names(placed.fix, own_words)
     subject = replace(finding.subject, keys=tuple(_named(process, key) for key in finding.subject.keys))
     return replace(placed, message=message, fix=fix, subject=subject)
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with other names for keys, each of which stands in it by itself."""
-    keys = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    return re.sub(rf"(?<![\w./>-])({keys})(?![\w/-]|\.\w)", lambda key: names[key[1]], text) if keys else text
 
 
 def _as_variable(process: RunningProcess, key: str) -> str:
@@ -506,7 +511,7 @@ def _rows(
             s.basis,
             s.source,
             tuple(ask.option for ask in asks if set(_pair(_named(process, key))) & set(ask.decides)),
-            unset.get(key, unset.get(f"{process.flow[1]}.{key}")),
+            unset.get(bare := key.removeprefix(PRODUCER), unset.get(f"{process.flow[1]}.{bare}")),
         )
 
 

@@ -16,8 +16,6 @@ from kedge.review.reading import comes_later
 
 #: Differences that are shown unless all are asked for.
 _MOST: Final = 10
-#: Letters below which a part of a reason says too little.
-_SAID: Final = 60
 _NOTHING: Final = "no fault was found in what was looked at"
 #: What a difference is worth, the first most: what was measured, what is written down, what is a judgement.
 _WORTH: Final[tuple[Basis, ...]] = ("measured", "documented", "derived", "estimate", "yours")
@@ -73,7 +71,7 @@ def _short(one: Judgement) -> Iterator[str]:
     yield from _hung("  ", looked(one))
     rows = chosen(one.rows, full=False)
     said = {key for f in shown if f.subject for key in f.subject.keys}
-    meant = {f.subject.meant for f in shown if f.subject}
+    meant = {key for f in shown if f.subject for key in (f.subject.meant, *f.subject.named)}
     placed = {f.where for f in shown if f.subject is None}
     # What rests on a number that nobody gave is not advised; a value that is filled in later is not known.
     # What writes into a folder that a deploy makes would not start elsewhere; Kafka's scripts have the flags
@@ -93,7 +91,7 @@ def _short(one: Judgement) -> Iterator[str]:
         yield f"  worth having{f' ({of})' * bool(of)}"
         for row in worth[:_MOST]:
             with_it = _partner(row, one.rows, worth)
-            yield from _hung("    - ", f"{_change(row)}{with_it}: {_begin(row.because)} ({row.basis})")
+            yield from _hung("    - ", f"{_change(row)}{with_it}: {row.because} ({row.basis})")
     if one.asks:
         numbers = [ask.option.removeprefix("--workload ") for ask in one.asks if _is_number(ask)]
         options = [ask.option for ask in one.asks if not _is_number(ask)]
@@ -131,16 +129,6 @@ def _partner(row: ReviewedKey, rows: Sequence[ReviewedKey], shown: Sequence[Revi
         return ""
     default = f"the default, {other.default}" if other.default else "the default"
     return f", with {other.key}: {other.today or default}"
-
-
-def _begin(reason: str) -> str:
-    """Return the first parts of a reason, as many as say something."""
-    said = ""
-    for part in re.split(r"(; |\. )", reason):
-        if len(said) > _SAID and part in ("; ", ". "):
-            return f"{said} [...]"
-        said += part
-    return said
 
 
 def several(one: Judgement) -> str:

@@ -88,24 +88,14 @@ def make_plan(
         told = {(f.rule, f.message) for f in plan.findings}
         more = tuple(f for f in behind if f.rule in _OF_KEYS and (f.rule, f.message) not in told)
         # What held a wrong value is another one without it.
-        whole = [
-            f
-            for f in behind
-            if f.rule == "inventory.variable" and not any(w.startswith(f.where) for w in said)
-        ]
-        more += tuple(f for f in whole if _of_itself(f))
+        whole = [f for f in behind if f.what and not any(w.startswith(f.where) for w in said)]
+        more += tuple(f for f in whole if f.severity == "error" and not f.consequence)
         plan = replace(plan, findings=(*plan.findings, *more))
     return hide(plan, inventory, services)
 
 
 #: Findings of a key, whatever else there is.
 _OF_KEYS: Final = ("rest.keys", "keys.unknown", "clients.refused")
-
-
-def _of_itself(finding: Finding) -> bool:
-    """Return whether a variable is wrong whatever the others are."""
-    consequence = finding.message.endswith(" is missing") or " contradicts itself: " in finding.message
-    return finding.severity == "error" and not consequence
 
 
 def _without_wrong(inventory: Inventory, findings: Iterable[Finding]) -> Inventory | None:
@@ -115,7 +105,7 @@ def _without_wrong(inventory: Inventory, findings: Iterable[Finding]) -> Invento
         of = finding.subject
         # Without a cluster, all that names it would be wrong.
         named = of is not None and re.fullmatch(r"kafka_clusters\.[^.]+", of.variable)
-        if finding.rule == "inventory.variable" and of is not None and not named:
+        if finding.what and of is not None and not named:
             # What is the same everywhere was read of one host.
             for host, variables in hosts.items():
                 hosts[host] = _without(variables, ".".join([of.variable, *of.keys]))

@@ -19,7 +19,7 @@ from kedge.plan.inventory.loads import CHOSEN, NAMED, loads
 from kedge.plan.inventory.security import login_keys
 from kedge.plan.inventory.service_levels import check_model, service_levels
 from kedge.plan.service import Service
-from kedge.plan.variable_messages import declare, shown, wrong_variable
+from kedge.plan.variable_messages import at_odds, declare, shown, wrong_variable
 from kedge.services.clients.group_protocol import CONSUMER, PROTOCOL, REFUSED, broker_obstacle, coordinator
 from kedge.services.topics.variables import may_declare
 
@@ -179,8 +179,8 @@ def _never(load: str, spec: LoadSpec, given: Mapping[str, Any]) -> Iterator[Find
     rate = sum(part.records_per_s for part in (spec.kafka, spec.rest) if part)
     name = "max_s" if "max_s" in given else "min_s"
     if spec.max_s < spec.min_s:
-        what = f"contradicts itself: the load lasts min_s ({shortest}) at least and max_s ({longest}) at most"
-        yield wrong_variable(f"{load}.{name}", "all", what, "set max_s to at least min_s, in seconds")
+        why = f"the load lasts min_s ({shortest}) at least and max_s ({longest}) at most"
+        yield at_odds(f"{load}.{name}", "all", why, "set max_s to at least min_s, in seconds")
     elif spec.max_s <= spec.warm_up_s:
         what = f"is {spec.warm_up_s:g}, and the load ends after max_s ({longest}): nothing would be measured"
         yield wrong_variable(f"{load}.warm_up_s", "all", what, "set max_s to more than warm_up_s, in seconds")

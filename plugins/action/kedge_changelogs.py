@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 
 from kedge.deploy.kafka_admin import admin, with_next_step
 from kedge.deploy.read_changelogs import read_changelogs
-from kedge.services.streams.changelog_checks import Needs, check_changelogs
+from kedge.services.streams.changelogs import Needs, check_changelogs
 
 UNTOUCHED = "This check stopped no instance."
 

@@ -12,7 +12,7 @@ from kedge.evidence.printable import plain
 from kedge.evidence.secrets import PATTERNS
 from kedge.review.kinds import SIGNS
 from kedge.services.host.kernel import PLANNED
-from kedge.services.mirror.taking_over import MAINS
+from kedge.services.mirror.adopting import MAINS
 
 _MAINS = sorted({*(signs.main for signs in SIGNS.values()), *MAINS.values()})
 

@@ -37,8 +37,8 @@ from kedge.plan.running import Notice
 from kedge.services.balancer.health_checks import while_proxies_change
 from kedge.services.balancer.probe import balancer_probe
 from kedge.services.broker.probe import brokers_of, kafka_probe
+from kedge.services.mirror.adopting import adopting_hosts, adoptions, mirrors_adopted
 from kedge.services.mirror.probe import mirror_gate, mirror_probe
-from kedge.services.mirror.taking_over import adopting_hosts, adoptions, mirrors_adopted
 from kedge.services.rest.notices import turning_tls
 from kedge.services.rest.probe import rest_probe
 from kedge.services.streams.probe import state_file_probe

@@ -13,6 +13,8 @@ from typing import Any
 
 from ansible.module_utils import untrusted_folder
 
+#: The runtime socket of a balancer of Kedge.
+SOCKET = "/run/rest-balancer/haproxy/admin.sock"
 #: How long a process may take to answer; one that is stopped, or spins, never does.
 ANSWER_SECONDS = 10
 #: Rows of the statistics that are no server.

@@ -11,7 +11,7 @@ description:
   - With C(servers) it fails where more of their requests failed since, or where they answer more slowly than
     the others by more than C(worse_percent). A server that got no request is compared with nothing.
 options:
-  socket: {type: path, required: true, description: "The runtime socket."}
+  socket: {type: path, default: /run/rest-balancer/haproxy/admin.sock, description: "The runtime socket."}
   backend: {type: str, required: true, description: "The backend that holds the servers."}
   servers: {type: list, elements: str, default: [], description: "Those that were changed."}
   since: {type: dict, default: {}, description: "What an earlier call counted."}
@@ -23,14 +23,12 @@ author: Kedge
 EXAMPLES = r"""
 - name: Count what the balancer has of each instance by now
   haproxy_compare:
-    socket: /run/rest-balancer/haproxy/admin.sock
     backend: rest
   delegate_to: lb1
   register: counted
 
 - name: See the first instance answer as well as those that were not changed
   haproxy_compare:
-    socket: /run/rest-balancer/haproxy/admin.sock
     backend: rest
     servers: ["rest1:8082"]
     since: "{{ counted.counts }}"
@@ -59,7 +57,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.haproxy import is_unchecked
+from ansible.module_utils.haproxy import SOCKET, is_unchecked
 from ansible.module_utils.haproxy import servers as statistics
 
 #: Failed requests and connections; HAProxy, management guide, 9.1.
@@ -137,7 +135,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "socket": {"type": "path", "required": True},
+            "socket": {"type": "path", "default": SOCKET},
             "backend": {"type": "str", "required": True},
             "servers": {"type": "list", "elements": "str", "default": []},
             "since": {"type": "dict", "default": {}},

@@ -25,7 +25,10 @@ description:
     that somebody took out by hand is out again when its restart has ended. C(ready) by hand, of one server,
     also puts back what was taken out by hand.
 options:
-  socket: {type: path, required: true, description: "The runtime socket, level admin."}
+  socket:
+    type: path
+    default: /run/rest-balancer/haproxy/admin.sock
+    description: "The runtime socket, level admin."
   server: {type: str, required: true, description: "BACKEND/SERVER, or BACKEND/*."}
   service: {type: str, description: "Name of the service in the evidence."}
   instance: {type: str, description: "Name of the instance in the evidence."}
@@ -62,7 +65,6 @@ author: Kedge
 EXAMPLES = r"""
 - name: Have the balancer send the instance no new request
   haproxy_drain:
-    socket: /run/rest-balancer/haproxy/admin.sock
     server: rest/rest1:8082
     state: drain
     drain_seconds: 10
@@ -100,7 +102,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.drains import Drain, new_drain, read, told, whose, write
-from ansible.module_utils.haproxy import ask, former_workers, in_flight, servers, taken_out
+from ansible.module_utils.haproxy import SOCKET, ask, former_workers, in_flight, servers, taken_out
 from ansible.module_utils.node_lock import ROOT, held, holder, said, take
 from ansible.module_utils.rest_members import delete_members
 
@@ -110,7 +112,7 @@ BRIEF_SECONDS = 30
 UNIT = "rest-balancer"
 SERVICE = "rest_balancer"
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "socket": {"type": "path", "required": True},
+    "socket": {"type": "path", "default": SOCKET},
     "server": {"type": "str", "required": True},
     "service": {"type": "str"},
     "instance": {"type": "str"},

@@ -11,8 +11,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels
-from kedge.services.topics.curve import Use, is_clients, limited_by, median_and_spread, stops_at
 from kedge.services.topics.partition_count import partitions_needed
+from kedge.services.topics.rates import Use, is_clients, limited_by, median_and_spread, stops_at
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, more_partitions
 

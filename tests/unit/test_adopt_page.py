@@ -33,9 +33,8 @@ _PLAYED = ".venv/bin/ansible-playbook -i HOSTS -i inventories/found/inventory"
 
 def _server(state: str) -> str:
     """Return the command of the page for a server of the balancer."""
-    socket = "socket=/run/rest-balancer/haproxy/admin.sock"
     called = _PLAYED.replace("ansible-playbook", "ansible rest_balancer")
-    return f'{called} -m haproxy_drain -a "{socket} server=rest/HOST:8082 {state}"'
+    return f'{called} -m haproxy_drain -a "server=rest/HOST:8082 {state}"'
 
 
 #: Commands that are no review, and where they are run.

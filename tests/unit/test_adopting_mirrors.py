@@ -14,8 +14,7 @@ from kedge.deploy.deploy_steps import step_lines, steps
 from kedge.deploy.mirror_positions import Taken, parse_position, refusal, taken
 from kedge.deploy.occupying import occupying
 from kedge.plan.hosts import Inventory
-from kedge.services.mirror.adopting import adopting_json
-from kedge.services.mirror.taking_over import adopting_hosts, adoptions, mirrors_adopted
+from kedge.services.mirror.adopting import adopting_hosts, adopting_json, adoptions, mirrors_adopted
 from kedge.services.planning import make_plan
 from plugins.modules import kafka_mirror_positions, kedge_occupied, kedge_predecessor
 from plugins.modules.kafka_other_mirrors import other_mirrors

@@ -145,7 +145,7 @@ def test_servers_are_shown_and_put_back_by_hand(balancer: Balancer, tmp_path: Pa
     assert balancer.status("rest1:8082") == "MAINT"
 
     def run(line: str) -> str:
-        line = line.replace("/run/rest-balancer/haproxy/admin.sock", f"{balancer.socket} root={tmp_path}")
+        line = line.replace("server=", f"socket={balancer.socket} root={tmp_path} server=")
         words = shlex.split(line.replace("inventories/mine", str(tmp_path / "hosts.yml")))
         words[0] = str(Path(sys.executable).with_name("ansible"))
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from kedge.services.planning import make_plan
-from kedge.services.streams.changelog_checks import (
+from kedge.services.streams.changelogs import (
     Changelog,
     Needs,
+    changelog_files,
     check_changelogs,
     from_configs,
     is_changelog,
     needs,
 )
-from kedge.services.streams.changelog_retention import changelog_files
 from kedge.services.streams.load import applications_json
 from kedge.services.streams.stores import Kept
 from kedge.services.streams.variables import StateStore, streams_apps

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kedge.services.planning import make_plan
-from kedge.services.topics.curve import Use, limited_by, median_and_spread, stops_at
+from kedge.services.topics.rates import Use, limited_by, median_and_spread, stops_at
 from tests.planned import findings, of_topics
 
 MEASURED: dict[str, Any] = {

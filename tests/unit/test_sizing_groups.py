@@ -162,6 +162,13 @@ def test_a_note_says_what_keeps_a_group_classic_and_what_to_do(inventory: Any, w
     assert planned(inventory, SESSION) == "10000"
 
 
+def test_each_refused_key_is_one_that_the_note_names() -> None:
+    refused = ("client.heartbeat.interval.ms", "consumer.partition.assignment.strategy")
+    (note,) = of_rule(make_plan(ours(settings=dict.fromkeys(refused, "1000"))), RULE, "note")
+    assert note.subject is not None
+    assert set(note.subject.named) == set(refused)
+
+
 def test_somebody_elses_brokers_are_believed_when_their_session_is_declared() -> None:
     inventory = proxies({"group_session_ms": 10_000})
     assert planned(inventory, PROTOCOL) == "consumer"

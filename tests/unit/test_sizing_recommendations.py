@@ -95,6 +95,12 @@ def test_a_variable_of_a_role_reaches_the_hosts_of_that_role_alone() -> None:
             "recommended.mirror_maker_flows.metrics.fill_ms_p95",
             "write 9000: the unit is ms",
         ),
+        # A word is no name of a variable.
+        (
+            {"mirror_maker_flows": {"metrics": {"priority": "latencies"}}},
+            "recommended.mirror_maker_flows.metrics.priority",
+            "did you mean latency?",
+        ),
         ({"mirror_maker_flows": 3}, "recommended.mirror_maker_flows", "write a mapping"),
         (
             {"kafka_topics": [{"name": "order", "cluster": "leaf"}]},

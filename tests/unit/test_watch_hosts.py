@@ -18,6 +18,7 @@ import pytest
 
 from kedge.evidence.border.untrusted import UntrustedError
 from kedge.evidence.writing import write_json
+from plugins.modules import haproxy_drain
 from tests.awaiting import await_that
 from verify.collect.hosts import to_access
 from verify.watch import host_sampler, host_watcher
@@ -145,8 +146,10 @@ def test_balancer_of_a_watch_is_sampled_by_its_socket(tmp_path: Path) -> None:
     write_json(tmp_path / "plan.json", plan(kafka_rest=["8082", "8083"]))
     write_json(tmp_path / "watch.json", {"balancers": ["lb1"]})
     assert watched(tmp_path) == {"lb1": {}, "rest1": UNITS}
+    # Which is where modules look for it on a host.
+    path = haproxy_drain.ARGUMENTS["socket"]["default"]
     words = host_watcher.beside(tmp_path)
-    assert words == {"lb1": ["socket=/run/rest-balancer/haproxy/admin.sock"]}
+    assert words == {"lb1": ["socket=/run/rest-balancer/haproxy/admin.sock"]} == {"lb1": [f"socket={path}"]}
     access = to_access("lb1", {"ansible_host": "10.0.0.1"})
     assert words["lb1"][0] in ssh_command(access, {}, words["lb1"])[-1]
     assert "admin.sock" not in ssh_command(access, {})[-1].rpartition("main(sys.argv")[2]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kedge.evidence.border.host_output import nanoseconds
 from kedge.evidence.border.untrusted import UntrustedError, count, read_as, shown
-from kedge.services.topics.curve import Use
+from kedge.services.topics.rates import Use
 
 #: Prints the counters of a Linux machine; needs no rights and no tools beyond a shell's usual ones.
 COMMAND: Final = (

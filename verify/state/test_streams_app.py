@@ -9,7 +9,7 @@ from typing import Any
 
 from kedge.deploy.kafka_admin import admin
 from kedge.deploy.read_changelogs import read_changelogs
-from kedge.services.streams.changelog_checks import Needs, check_changelogs
+from kedge.services.streams.changelogs import Needs, check_changelogs
 from verify.state.conftest import Instances, opened, value
 
 testinfra_hosts = ["ansible://streams_app"]

@@ -29,6 +29,7 @@ from kedge.evidence.tables import BALANCER, PRESSURE
 from kedge.evidence.watch_options import WATCH
 from kedge.evidence.writing import EvidenceWriter, rows_to_columns
 from kedge.plan.metrics import SAMPLED, served
+from kedge.services.balancer.probe import SOCKET
 from kedge.services.registry import SERVICES
 from verify.collect.hosts import Access, CollectError, become_password, read_access, ssh
 from verify.process import Ending
@@ -36,8 +37,6 @@ from verify.process import Ending
 _PROGRAM: Final = Path(__file__).with_name("host_sampler.py")
 #: Services whose instances are processes that do the work themselves, unlike HAProxy's, which have workers.
 _UNITS: Final = {service.name: service.unit for service in SERVICES if service.java}
-#: The runtime socket of a balancer that the kit deployed (roles/rest_balancer).
-_SOCKET: Final = "/run/rest-balancer/haproxy/admin.sock"
 _NAMES: Final = frozenset(begin.partition("{")[0] for begin in SAMPLED)
 _AGAIN_S: Final = 2.0
 _LOOK_S: Final = 0.5
@@ -81,7 +80,7 @@ def beside(run_dir: Path) -> dict[str, list[str]]:
     if not path.exists():
         return {}
     fronts = json.loads(path.read_text(encoding="utf-8"))["balancers"]
-    words = {host: [f"socket={_SOCKET}"] for host in fronts}
+    words = {host: [f"socket={SOCKET}"] for host in fronts}
     plan = json.loads((run_dir / "plan.json").read_text(encoding="utf-8"))
     for host, agents in _agents(plan).items():
         words.setdefault(host, []).extend([*agents, *(f"series={one}" for one in SAMPLED)])

@@ -222,6 +222,7 @@ def _misspelt(inventory: Inventory, services: Iterable[Service]) -> Iterator[Fin
                 f"{host}: {name}",
                 f"nothing reads {name}",
                 f"did you mean {near}{beside}?",
+                Subject(name, host=host, known=False, meant=near),
             )
 
 

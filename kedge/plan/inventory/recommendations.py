@@ -63,12 +63,13 @@ class RecommendedInventory:
 
     def as_written(self, finding: Finding) -> Finding:
         """Return a finding about a variable by the name that its person wrote."""
-        name = finding.subject.name if finding.subject else ""
+        of = finding.subject
+        name = of.name if of else ""
         steps = (name[:end] for end in range(len(name), 0, -1) if end == len(name) or name[end] in ".[")
         found = next((step for step in steps if step in self.names), None)
-        if found is None:
+        if of is None or found is None:
             return finding
-        fix = finding.fix.replace("did you mean ", f"did you mean {NAME}.")
+        fix = f"did you mean {NAME}.{of.meant}?" if of.meant and not of.keys else finding.fix
         return replace(renamed(finding, self.names[found] + name[len(found) :]), fix=fix)
 
 

@@ -10,11 +10,13 @@ from kedge.services.balancer.planner import SERVICE
 from kedge.services.balancer.security import ANY
 from kedge.services.rest.distribution import LISTENER
 
+#: The runtime socket of a balancer, as plugins/module_utils/haproxy.py has it for what runs on hosts.
+SOCKET: Final = "/run/rest-balancer/haproxy/admin.sock"
 #: Stands for the password with which a balancer is asked; the role knows it.
 _LOGIN: Final = "<the login of a client>"
 
 
-def balancer_probe(balancer: Mapping[str, Any], socket: str, *, changing: bool) -> dict[str, Any]:
+def balancer_probe(balancer: Mapping[str, Any], socket: str = SOCKET, *, changing: bool) -> dict[str, Any]:
     """Return the probe that asks a balancer as a client would; a login in it has a mark for its secret."""
     name, _, port = planned_value(balancer, "bind").rpartition(":")
     address = "127.0.0.1" if name == ANY else name

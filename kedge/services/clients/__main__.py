@@ -75,7 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def client_findings(plan: Plan) -> tuple[Finding, ...]:
     """Return what is wrong with the declared clients, a contradiction to the service levels included."""
-    return tuple(f for f in plan.findings if f.rule.startswith("clients.") or "kafka_clients" in f.message)
+    return tuple(
+        f
+        for f in plan.findings
+        if f.rule.startswith("clients.") or (f.subject and f.subject.variable.startswith("kafka_clients"))
+    )
 
 
 def rendered(settings: Sequence[Setting], library: str) -> dict[str, str]:

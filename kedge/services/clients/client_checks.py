@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from kedge.plan.settings import Sheet
@@ -119,9 +120,11 @@ _IN_FLIGHT: Final = 5
 _RECORD_MS: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Client:
     """A client's values and defaults, and findings about its keys; the keys here have no prefix.
+
+    To be made when all keys of the client are put: who set what is looked at once.
 
     ``shared`` are what keys begin with that go to it and to others.
     """
@@ -133,13 +136,23 @@ class _Client:
     given: Mapping[str, str] = field(default_factory=dict)
     forced: Mapping[str, str] = field(default_factory=dict)
 
+    @cached_property
+    def _put(self) -> Mapping[str, str]:
+        return {s.key: s.value for s in reversed(self.sheet.settings)}
+
+    @cached_property
+    def _theirs(self) -> frozenset[str]:
+        return frozenset(s.key for s in self.sheet.settings if s.by == "person")
+
     def default(self, key: str) -> str:
         """Return what the client itself has for a key."""
         return default_value("java", self.version, key) or ""
 
     def value(self, key: str) -> str:
         """Return what holds of a key."""
-        own = next((v for b in (self.prefix, *self.shared) if (v := value_of(self.sheet, f"{b}{key}"))), "")
+        named = (f"{begin}{key}" for begin in (self.prefix, *self.shared))
+        unset = self.sheet.reader.unset
+        own = next((v for k in named if (v := self._put[k] if k in self._put else unset(k))), "")
         return self.forced.get(key) or own or self.given.get(key) or self.default(key)
 
     def number(self, key: str) -> int:
@@ -148,14 +161,14 @@ class _Client:
 
     def set(self, key: str) -> bool:
         """Return whether the client is given a value of the key, by whomever."""
-        put = any(s.key == f"{self.prefix}{key}" for s in self.sheet.settings)
-        return put or key in self.forced or self.value(key) != self.default(key)
+        return (
+            f"{self.prefix}{key}" in self._put or key in self.forced or self.value(key) != self.default(key)
+        )
 
     def own(self, *keys: str) -> list[str]:
         """Return those of the keys that a person sets, with the prefix."""
-        own = {s.key for s in self.sheet.settings if s.by == "person"}
         named = ([f"{begin}{key}" for begin in (self.prefix, *self.shared)] for key in keys)
-        return [found for one in named if (found := next((key for key in one if key in own), None))]
+        return [found for one in named if (found := next((key for key in one if key in self._theirs), None))]
 
     def name(self, key: str) -> str:
         """Return the key as a person has it, or would."""
@@ -169,8 +182,8 @@ class _Client:
 
     def warning(self, rule: str, message: str, fix: str, *keys: str) -> None:
         """Add a warning about keys."""
-        other = next((f"{self.prefix}{key}" for key in keys if not self.own(key)), "")
-        self.sheet.warning(rule, message, fix, *self.own(*keys), meant=other)
+        others = [f"{self.prefix}{key}" for key in keys if not self.own(key)]
+        self.sheet.warning(rule, message, fix, *self.own(*keys), named=others)
 
 
 def _check_idempotence(of: _Client, named: str, refuses: str) -> None:

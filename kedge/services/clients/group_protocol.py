@@ -45,14 +45,14 @@ _BOTH: Final = (3, 0)
 class Obstacle:
     """Why a group should not speak the consumer protocol; ``fatal`` where its members could not at all.
 
-    ``fix`` is the step that removes the obstacle; empty where none is known. ``key`` is what it takes out.
+    ``fix`` is the step that removes the obstacle; empty where none is known. ``keys`` is what it takes out.
     """
 
     why: str
     source: str
     fatal: bool = True
     fix: str = ""
-    key: str = ""
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

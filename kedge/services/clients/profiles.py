@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, Literal
 
 from kedge.keys.catalogue import defaults
@@ -314,10 +316,15 @@ def default_value(library: Library, version: str, key: str) -> str | None:
     """Return what a version of a library does when a key (its Java name) is not set; None when unknown."""
     if library == "librdkafka":
         return _LIBRDKAFKA_DEFAULTS.get(key)
-    client = numbers(client_version(library, version))
+    return _java_defaults(client_version(library, version)).get(key)
+
+
+@cache
+def _java_defaults(version: str) -> Mapping[str, str]:
+    client = numbers(version)
     older = {} if client >= (3,) else _BEFORE_3
     newer = {} if client < (4,) else {**defaults("consumer", "4.3"), **defaults("producer", "4.3")}
-    return {**JAVA_DEFAULTS, **newer, **older}.get(key)
+    return {**JAVA_DEFAULTS, **newer, **older}
 
 
 def key_name(library: Library, key: str) -> str | None:

@@ -11,8 +11,8 @@ from kedge.plan.inventory.service_levels import service_levels
 from kedge.plan.plan import Part
 from kedge.plan.settings import Sheet
 from kedge.plan.variable_messages import declare
+from kedge.services.mirror.clients import FETCH_WAIT_MS, spare_ms
 from kedge.services.mirror.partitions import Limits, limits, matching
-from kedge.services.mirror.producer import FETCH_WAIT_MS, spare_ms
 from kedge.services.mirror.variables import ROLE, MirrorFlow, MirrorMaker
 from kedge.services.topics.variables import topic_names
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from kedge.plan.findings import with_names
 from kedge.plan.settings import MIB, Basis, Choice, Sheet
 from kedge.plan.values import int_or_zero, value_of
 from kedge.services.clients.client_checks import check_consumer, check_producer
-from kedge.services.mirror.consumer import check_beginning, put_consumer_profile, put_receive_buffer
+from kedge.services.mirror.clients import (
+    check_beginning,
+    check_kept,
+    plan_producer,
+    put_consumer_profile,
+    put_receive_buffer,
+    spare_ms,
+)
 from kedge.services.mirror.flow import ARTICLE, Flow, commit_interval, plan_login
 from kedge.services.mirror.keys import GIVEN_BY_WORKERS, holding, plan_key
 from kedge.services.mirror.memory import BASE_MIB, check_held, fetched_mib, heap_of
 from kedge.services.mirror.process import SettingsAndFindings, put_jvm, together
-from kedge.services.mirror.producer import check_kept, plan_producer, spare_ms
 from kedge.services.mirror.topics_and_groups import consumer_group, offsets_topic, worker_group
 
 _MM2: Final = "Kafka documentation, Geo-Replication"
@@ -92,12 +99,8 @@ def _name(sheet: Sheet, names: Mapping[str, str]) -> None:
     """Give settings, and what is said of them, the names that a person has for them."""
     if not names:
         return
-    listed = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    named = re.compile(rf"(?<![\w.>-])({listed})(?![\w-]|\.\w)")
     sheet.settings = [replace(s, key=names.get(s.key, s.key)) for s in sheet.settings]
-    sheet.findings = [
-        f.rewritten(lambda text: named.sub(lambda m: names[m[1]], text)) for f in sheet.findings
-    ]
+    sheet.findings = [f.rewritten(partial(with_names, names=names)) for f in sheet.findings]
 
 
 def _connect(sheet: Sheet, flow: Flow, file: str) -> None:

@@ -1,32 +1,96 @@
-"""The plan of mirrors: each flow's processes on their hosts, with the files of each."""
+"""The plan of mirrors: the versions that there are, and each flow's processes on their hosts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kedge.plan.findings import Finding
+from kedge.plan.findings import WITH_INVENTORY, Finding, Reader
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import broker_count, clusters
 from kedge.plan.placement import place, quotas
 from kedge.plan.plan import Part, PlannedInstance
 from kedge.plan.settings import Advice, Setting, Sheet
+from kedge.plan.version_numbers import LOCKED_KAFKA, NEWER_KAFKA, OF_KAFKA, numbers
 from kedge.services.clients.fetches import fetches_of
 from kedge.services.host.java import oldest_java
 from kedge.services.host.variables import HostFacts, host_facts
 from kedge.services.mirror.adopting import check_adopted
-from kedge.services.mirror.classic import classic
 from kedge.services.mirror.clusters import addresses_of, limits_of
 from kedge.services.mirror.flow import FROM_PORT, NUMBER, Flow
 from kedge.services.mirror.keys import check_flow_keys
 from kedge.services.mirror.links import FlowShare, check_host_links, check_path
-from kedge.services.mirror.measured_capacity import capacity_of, check_flow, flow_headroom
 from kedge.services.mirror.mirror_maker_2 import ADDRESS, mirror_maker_2
-from kedge.services.mirror.overlaps import check_overlaps
-from kedge.services.mirror.process_count import process_count
-from kedge.services.mirror.variables import ROLE, MirrorMaker, mirror_makers
-from kedge.services.mirror.versions import check_lock, check_version
+from kedge.services.mirror.process import classic
+from kedge.services.mirror.process_count import capacity_of, check_flow, flow_headroom, process_count
+from kedge.services.mirror.topics_and_groups import check_overlaps
+from kedge.services.mirror.variables import ROLE, MirrorFlow, MirrorMaker, mirror_makers
+
+
+def check_version(
+    role: MirrorMaker, flows: Mapping[str, MirrorFlow], reader: Reader = WITH_INVENTORY
+) -> list[Finding]:
+    """Find a version that there is none of in the wanted kind, and what a flow asks that it cannot do."""
+    sheet = Sheet("mirror_maker", "measured", {})
+    version = numbers(role.version)
+    if role.kind == "classic" and version >= (4,):
+        sheet.error(
+            "mirror.version",
+            f"mirror_maker_version is {role.version}, and classic MirrorMaker was removed in 4.0",
+            "set mirror_maker_version to 3.9.2, which runs against 4.x clusters, or mirror_maker_kind to "
+            "mirror_maker_2",
+            variable="mirror_maker_version",
+        )
+    elif role.kind == "classic":
+        sheet.note(
+            "mirror.version",
+            "classic MirrorMaker is deprecated since 3.0 and ends with 3.9",
+            f"plan the move to {reader.either('mirror_maker_kind: mirror_maker_2', 'MirrorMaker 2')}",
+            variable="mirror_maker_kind",
+        )
+    elif version >= NEWER_KAFKA:
+        sheet.error(
+            "mirror.version",
+            f"mirror_maker_version is {role.version}, which is no version of Apache Kafka",
+            OF_KAFKA,
+            variable="mirror_maker_version",
+        )
+    elif version < (2, 4):
+        sheet.error(
+            "mirror.version",
+            f"mirror_maker_version is {role.version}, and MirrorMaker 2 came with 2.4",
+            f"set mirror_maker_version to {LOCKED_KAFKA[-1]}, or mirror_maker_kind to classic",
+            variable="mirror_maker_version",
+        )
+    for name, flow in flows.items():
+        if flow.exactly_once and role.kind == "classic":
+            sheet.error(
+                "mirror.exactly_once",
+                f"mirror_maker_flows.{name}.exactly_once is true, and classic MirrorMaker delivers at least "
+                "once",
+                "set it to false, or mirror_maker_kind to mirror_maker_2",
+                variable=f"mirror_maker_flows.{name}.exactly_once",
+            )
+    return sheet.findings
+
+
+def check_lock(role: MirrorMaker, hosts: Iterable[Mapping[str, object]]) -> list[Finding]:
+    """Find a version whose jars nothing names, before a deploy has changed proxies and comes to mirrors."""
+    sheet = Sheet("mirror_maker", "measured", {})
+    last = "3.9.2" if role.kind == "classic" else LOCKED_KAFKA[-1]
+    least, beyond = ((0,), (4,)) if role.kind == "classic" else ((2, 4), NEWER_KAFKA)
+    has_it = least <= numbers(role.version) < beyond
+    if has_it and role.version not in LOCKED_KAFKA and not all("kafka_lock" in own for own in hosts):
+        sheet.error(
+            "mirror.lock",
+            f"mirror_maker_version is {role.version}, and nothing names its jars and their checksums; there "
+            f"are locks of {' and '.join(LOCKED_KAFKA)}",
+            f"set mirror_maker_version to {last}, or kafka_lock to a lock of {role.version}",
+            variable="mirror_maker_version",
+        )
+    return sheet.findings
+
 
 SERVICE: Final = ROLE
 

@@ -1,4 +1,4 @@
-"""What both kinds of mirror process have: their environment, logging and unit."""
+"""What both kinds of mirror process have: their environment, logging and unit; and a classic one's files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,29 @@ from kedge.plan.findings import Finding
 from kedge.plan.inventory.security import ALLOWED, WHY_ALLOWED, java_option
 from kedge.plan.metrics import plan_agent
 from kedge.plan.service import put_stop
-from kedge.plan.settings import Choice, Setting, Sheet
+from kedge.plan.settings import MIB, Choice, Setting, Sheet
+from kedge.plan.values import int_or_zero, value_of
 from kedge.plan.variables import basis_of
 from kedge.plan.version_numbers import numbers
-from kedge.services.mirror.flow import FROM_PORT, NUMBER, UNIT, Flow, securities_of
-from kedge.services.mirror.memory import put_heap, put_memory_limit
+from kedge.services.mirror.clients import plan_consumer, plan_producer
+from kedge.services.mirror.flow import (
+    ARTICLE,
+    CLASSIC,
+    FROM_PORT,
+    NUMBER,
+    UNIT,
+    Flow,
+    commit_interval,
+    securities_of,
+)
+from kedge.services.mirror.memory import (
+    BASE_MIB,
+    check_held,
+    fetched_mib,
+    heap_of,
+    put_heap,
+    put_memory_limit,
+)
 from kedge.services.mirror.variables import MirrorMaker
 
 _THREADS: Final = 512  # a JVM has a few for each core and a client three; hosts have at most some dozens
@@ -157,4 +175,63 @@ def _progress_logging(sheet: Sheet, flow: Flow, file: str, old: bool) -> None:
     for key, value in keys.items():
         sheet.put(
             file, key, "mirror.ready", Choice(value, because, "the source of Kafka 3.9 and 4.3", "documented")
+        )
+
+
+def classic(flow: Flow) -> SettingsAndFindings:
+    """Return the settings and findings of a classic process."""
+    consumer = flow.sheet(flow.flow.consumer_settings, "consumer_settings")
+    plan_consumer(consumer, flow)
+    producer = flow.sheet(flow.flow.producer_settings, "producer_settings")
+    buffer = plan_producer(producer, flow, f"{flow.folder}/producer.properties", "")
+    environment = flow.sheet(flow.flow.environment, "environment")
+    _arguments(environment, flow)
+    codec = value_of(producer, "compression.type")
+    fetched, said = fetched_mib(flow, int_or_zero(flow.flow.environment.get("MIRROR_NUM_STREAMS")) or 1)
+    buffers = buffer // MIB
+    because = f"an estimated {BASE_MIB} MiB, a producer buffer of {buffers} MiB, and {said}"
+    heap = put_jvm(
+        environment, flow, heap_of(BASE_MIB + buffers + fetched), because, buffers, tasks=1, codec=codec
+    )
+    check_held(environment, flow, heap, buffers, fetched, "a process holds up to")
+    return together(consumer, producer, environment)
+
+
+def _arguments(sheet: Sheet, flow: Flow) -> None:
+    file = f"{flow.folder}/environment"
+
+    def put(key: str, rule: str, value: str | int, because: str, source: str = CLASSIC) -> str:
+        return sheet.put(file, key, f"mirror.{rule}", Choice(value, because, source, "documented")) or ""
+
+    included = Choice(
+        "|".join(flow.flow.topics), "the topics of the flow, as one expression", CLASSIC, "derived"
+    )
+    sheet.put(file, "MIRROR_INCLUDE", "mirror.flow", included)
+    parallel = f"{ARTICLE}, Increase parallelism"
+    because = (
+        "one consumer a process, so that a topic's partitions spread over the processes and their producers"
+    )
+    streams = put("MIRROR_NUM_STREAMS", "streams", 1, because, parallel)
+    if streams != "1":
+        sheet.warning(
+            "mirror.streams",
+            f"{sheet.name('MIRROR_NUM_STREAMS')}{sheet.of(sheet.where)} is {streams}: its streams share one "
+            "producer",
+            f"set {sheet.name('MIRROR_NUM_STREAMS')} to 1 and use more processes",
+            "MIRROR_NUM_STREAMS",
+        )
+    sheet.put(file, "MIRROR_OFFSET_COMMIT_INTERVAL_MS", "mirror.commit", commit_interval(flow))
+    abort = put(
+        "MIRROR_ABORT_ON_SEND_FAILURE",
+        "abort",
+        "true",
+        "a record that can't be sent ends the process; false would drop it and go on",
+    )
+    if abort != "true":
+        sheet.error(
+            "mirror.abort",
+            f"{sheet.name('MIRROR_ABORT_ON_SEND_FAILURE')}{sheet.of(sheet.where)} is {abort}: records that "
+            "fail are dropped",
+            f"set {sheet.name('MIRROR_ABORT_ON_SEND_FAILURE')} to true",
+            "MIRROR_ABORT_ON_SEND_FAILURE",
         )

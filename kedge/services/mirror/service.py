@@ -10,11 +10,11 @@ from kedge.plan.jvm_flags import JAVA_FACTS
 from kedge.plan.plan import PlannedInstance
 from kedge.plan.service import GROUPS_BACK, FastLink, JavaNeed, Service, ready
 from kedge.plan.version_numbers import numbers
+from kedge.services.mirror.adopting import MAINS, adopted
 from kedge.services.mirror.links import bandwidth_delay_bytes
 from kedge.services.mirror.load import LOAD_TEST, mirrored
 from kedge.services.mirror.notices import INSTEAD, notices
 from kedge.services.mirror.planner import SERVICE, mirrored_clusters, plan_mirrors
-from kedge.services.mirror.taking_over import MAINS, adopted
 from kedge.services.mirror.topics_and_groups import flow_facts
 from kedge.services.mirror.variables import MirrorMaker, mirror_makers
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
@@ -268,12 +269,16 @@ def bare_keys(flow: MirrorFlow) -> dict[str, str]:
     return {key: key if key in whole else prefix.sub("", key) for key in flow.settings}
 
 
+@cache
+def _taken(version: str) -> Mapping[str, str]:
+    """Return what each key of MirrorMaker 2 and of its clients takes."""
+    # One that says nothing of a key takes nothing back of what another says.
+    return {k: form for one in (*BESIDE, "mm2") for k, form in takes(one, version).items() if form}
+
+
 def _values(where: str, host: str, flow: MirrorFlow, version: str) -> Iterator[Finding]:
     """Complain of values that a process of the flow would refuse to start with."""
-    known: dict[str, str] = {}
-    for component in (*BESIDE, "mm2"):
-        # One that says nothing of a key takes nothing back of what another says.
-        known |= {key: form for key, form in takes(component, version).items() if form}
+    known = _taken(version)
     of_flow = {key: known.get(bare, "") for key, bare in bare_keys(flow).items()}
     yield from check_values(f"{where}.settings", host, flow.settings, of_flow)
     settings = flow.producer_settings

@@ -62,7 +62,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
             f"take {key}{sheet.out}; consumer.receive.buffer.bytes=-1 reads faster for less ({MEASURED}, "
             "Reading)",
             key,
-            meant="consumer.receive.buffer.bytes",
+            named=["consumer.receive.buffer.bytes"],
         )
     for key in sorted(own.keys() & _NO_EFFECT):
         sheet.warning(

@@ -187,7 +187,7 @@ def check_heap(
             + (f", and set {_REQUEST_MAX} to {load.request_max_bytes}" if assumed else ""),
             key,
             value=jvm_flags.heap(needed_mib),
-            meant=_REQUEST_MAX if assumed else "",
+            named=[_REQUEST_MAX] if assumed else [],
         )
     elif assumed and heap_mib < (most := _mib(heap_of(_by_default(load), sheet.advice, grows=grows))):
         sheet.warning(

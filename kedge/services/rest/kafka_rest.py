@@ -12,7 +12,7 @@ from kedge.plan.hosts import in_url
 from kedge.plan.jvm_flags import REST_START, grows_as_measured
 from kedge.plan.settings import Choice, Sheet
 from kedge.plan.values import int_or_none
-from kedge.services.rest.clients import check_start, put_client_profile
+from kedge.services.rest.clients import check_start, plan_groups, put_client_profile
 from kedge.services.rest.consumers import (
     plan_client_keys,
     plan_consumers,
@@ -23,7 +23,6 @@ from kedge.services.rest.consumers import (
     plan_request_bytes,
 )
 from kedge.services.rest.distribution import Jvm, Keys, RestProcess
-from kedge.services.rest.groups import plan_groups
 from kedge.services.rest.heap import check_heap, put_heap
 from kedge.services.rest.java_options import collectors, put_options
 from kedge.services.rest.jetty import accept_queue_finding, plan_jetty

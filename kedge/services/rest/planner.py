@@ -30,9 +30,8 @@ from kedge.services.rest.clients import check_clients
 from kedge.services.rest.consumers import CONSUMER_PREFIXES
 from kedge.services.rest.distribution import SERVICE, Distribution, RestProcess
 from kedge.services.rest.distributions import DISTRIBUTIONS
-from kedge.services.rest.instance_count import check_cores, instance_count
+from kedge.services.rest.instance_count import check_cores, instance_count, rest_headroom
 from kedge.services.rest.keys import rest_takes
-from kedge.services.rest.measured_capacity import rest_headroom
 from kedge.services.rest.traffic import check_link
 from kedge.services.rest.variables import KafkaRest, OtherBalancer, ready_topic
 from kedge.services.topics.variables import largest_message, may_declare, topic_names

@@ -9,7 +9,7 @@ from typing import Any, Final
 from kedge.plan.document import planned_instances, planned_value
 from kedge.plan.hosts import Inventory
 from kedge.plan.service import LoadTest, instances_of_each
-from kedge.services.streams.changelog_checks import needs
+from kedge.services.streams.changelogs import needs
 from kedge.services.streams.planner import SERVICE
 from kedge.services.streams.variables import streams_apps
 

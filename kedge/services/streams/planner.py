@@ -1,9 +1,9 @@
-"""Rules for Streams applications: what an application's instances hold, and what of it does not fit."""
+"""The plan of Streams applications: their instances, what does not fit, and what was measured of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from kedge.keys.catalogue import every_key, known_keys
@@ -21,6 +21,7 @@ from kedge.plan.inventory.clusters import (
 )
 from kedge.plan.inventory.security import Security
 from kedge.plan.inventory.service_levels import service_levels
+from kedge.plan.measured_capacity import Carriers, headroom, not_used, of_other_hosts
 from kedge.plan.plan import Part, PlannedInstance
 from kedge.plan.settings import Advice, Sheet
 from kedge.plan.variable_messages import declare
@@ -31,15 +32,47 @@ from kedge.services.host.java import release_of
 from kedge.services.host.memory import SYSTEM_MIB
 from kedge.services.host.variables import HostFacts, host_facts
 from kedge.services.streams import stores as streams_stores
-from kedge.services.streams.changelog_checks import check_files, check_own_settings
-from kedge.services.streams.changelog_retention import kept_of
-from kedge.services.streams.measured_capacity import application_headroom
+from kedge.services.streams.changelogs import check_files, check_own_settings, kept_of
 from kedge.services.streams.memory import plan_memory
-from kedge.services.streams.properties import CONSUMER_PREFIXES, App, plan_properties
+from kedge.services.streams.properties import CONSUMER_PREFIXES, App, check_records, plan_properties
 from kedge.services.streams.protocol import check_protocol
-from kedge.services.streams.record_size import check_records
 from kedge.services.streams.rocksdb import check_memtables
 from kedge.services.streams.variables import BESIDE, ROLE, StreamsApp, read_by, streams_apps
+
+
+def refused(spec: StreamsApp, facts: HostFacts) -> str | None:
+    """Return why the measured capacity says nothing of a host; None where it does, or there is none."""
+    measured = spec.measured_capacity
+    if measured is None:
+        return None
+    was, planned = f"{measured.name} with {measured.version}", f"{spec.name} with {spec.version}"
+    if why := of_other_hosts(measured, was, planned, facts.cores):
+        return why
+    if measured.instances_per_host != spec.instances_per_host:
+        here = f"{spec.instances_per_host} are planned"
+        return f"it is of {measured.instances_per_host} instances a host, and {here}"
+    if measured.record_bytes != spec.record_bytes:
+        return f"it is of {measured.record_bytes} bytes a record, not {spec.record_bytes}"
+    return None
+
+
+def application_headroom(
+    name: str, hosts: Sequence[str], variables: Mapping[str, StreamsApp], facts: Mapping[str, HostFacts]
+) -> Iterator[Finding]:
+    """Say what an application's rate leaves of what was measured, or why that is not used."""
+    spec = variables[hosts[0]]
+    measured, where = spec.measured_capacity, f"application {name}"
+    if measured is None:
+        return
+    if why := next(filter(None, (refused(variables[host], facts[host]) for host in hosts)), None):
+        yield not_used(where, f"{ROLE}_measured_capacity", measured, why, rule="streams.capacity")
+    elif spec.records_per_s:
+        what = f"{measured.name} with {measured.version}, records of {measured.record_bytes} bytes"
+        fix = f"add hosts, or lower {ROLE}_records_per_s to what they have to sustain"
+        instances = [measured.instances_per_host] * len(hosts)
+        carriers = Carriers(instances, instances)
+        yield from headroom(where, measured, what, carriers, spec.records_per_s, fix, rule="streams.capacity")
+
 
 SERVICE: Final = ROLE
 _SETTINGS: Final = f"{SERVICE}_settings"
@@ -53,7 +86,7 @@ def plan_streams(inventory: Inventory, advice: Advice) -> Part:
     by_app: dict[str, list[str]] = {}
     for host, spec in variables.items():
         by_app.setdefault(spec.name, []).append(host)
-    broken = {f.where.partition(":")[0] for f in findings if f.severity == "error"}
+    broken = {f.subject.host for f in findings if f.severity == "error" and f.subject}
     for name, hosts in sorted(by_app.items()):
         usable = [h for h in hosts if h not in broken]
         if usable:

@@ -14,7 +14,7 @@ from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.security import HostFile, KeyPair, Password, Principal
 from kedge.plan.measured_capacity import Measured
 from kedge.plan.service import GATE_MAX_LAG, GATE_SECONDS
-from kedge.plan.variable_messages import wrong_variable
+from kedge.plan.variable_messages import missing_variable, wrong_variable
 from kedge.plan.variables import Count, DefaultRule, Positive, Scalar, Strict, Version, role_variables
 
 ROLE = "streams_app"
@@ -210,7 +210,7 @@ def streams_apps(inventory: Inventory) -> tuple[dict[str, StreamsApp], list[Find
             where = f"streams_app_stores[{number}]"
             if store.kind != "key_value" and store.window_ms is None:
                 fix = f"say how long a window of {store.name} is, or that its kind is key_value"
-                wrong.append(wrong_variable(f"{where}.window_ms", host, "is missing", fix))
+                wrong.append(missing_variable(f"{where}.window_ms", host, fix))
             elif store.kind == "key_value" and store.window_ms is not None:
                 fix = "take it out, or set kind to windowed"
                 wrong.append(wrong_variable(f"{where}.window_ms", host, "is set, and kind is key_value", fix))

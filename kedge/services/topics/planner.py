@@ -15,8 +15,7 @@ from kedge.plan.plan import Part
 from kedge.plan.settings import Setting, Sheet
 from kedge.plan.variable_messages import declare
 from kedge.services.topics.cluster_limits import ClusterTopics, check_cluster
-from kedge.services.topics.partition_count import plan_partitions, put_own
-from kedge.services.topics.replication import check_in_sync, plan_replication
+from kedge.services.topics.partition_count import check_in_sync, plan_partitions, plan_replication, put_own
 from kedge.services.topics.variables import DeclaredTopic, PartitionRates, partition_rates, topics
 
 

@@ -10,7 +10,7 @@ from kedge.plan.inventory.security import WHY_ALLOWED, java_option
 from kedge.plan.settings import MIB, Advice, Choice, Sheet, weakest
 from kedge.plan.values import int_or_none
 from kedge.plan.version_numbers import numbers
-from kedge.services.rest.clients import check_start, put_client_profile
+from kedge.services.rest.clients import check_start, plan_groups, put_client_profile
 from kedge.services.rest.consumers import plan_fetch, read_bytes
 from kedge.services.rest.distribution import (
     Distribution,
@@ -24,7 +24,6 @@ from kedge.services.rest.distribution import (
     Software,
     Versions,
 )
-from kedge.services.rest.groups import plan_groups
 from kedge.services.rest.heap import as_flags, check_heap, heap_of, planned_heap
 from kedge.services.rest.java_options import check_options, collectors
 from kedge.services.rest.logs import plan_flood, plan_logs
