@@ -7,6 +7,7 @@ rows a second, and a partition.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Final, NamedTuple
@@ -57,7 +58,11 @@ class Counts(NamedTuple):
 
 def at_places(*places: tuple[str, str]) -> Column:
     """Return whether a record is in one of these topics, each (cluster, topic)."""
-    each = ((F.col("cluster") == cluster) & (F.col("topic") == topic) for cluster, topic in sorted({*places}))
+    # Flat, but for the clusters: an expression as deep as topics are many would overflow Spark's stack.
+    topics: dict[str, list[str]] = defaultdict(list)
+    for cluster, topic in sorted({*places}):
+        topics[cluster].append(topic)
+    each = ((F.col("cluster") == cluster) & F.col("topic").isin(of) for cluster, of in topics.items())
     return reduce(Column.__or__, each, F.lit(False))
 
 
@@ -76,19 +81,17 @@ def to_groups(deliveries: DataFrame, run: Run) -> DataFrame:
     return deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(list(run.groups)))
 
 
-def expired(run: Run, of: str = "") -> Column:
-    """Return whether (topic, partition, offset) lies before the log start: retention took it away.
-
-    Args:
-        run: run.json.
-        of: what stands before the three names, as ``sent.place.`` does of fields of a struct.
-    """
-    gone = F.lit(False)
-    for topic in run.source_topics():
-        for partition, start in topic.expired_below().items():
-            at = (F.col(f"{of}topic") == topic.topic) & (F.col(f"{of}partition") == partition)
-            gone = gone | (at & (F.col(f"{of}offset") < start))
-    return F.coalesce(gone, F.lit(False))
+def with_expired(rows: DataFrame, run: Run) -> DataFrame:
+    """Add ``expired``: whether topic, partition and offset lie before the log start: retention took that."""
+    starts = [
+        (topic.topic, *start) for topic in run.source_topics() for start in topic.expired_below().items()
+    ]
+    if not starts:
+        return rows.withColumn("expired", F.lit(False))
+    begun = rows.sparkSession.createDataFrame(starts, "topic string, partition int, log_start long")
+    expired = F.coalesce(F.col("offset") < F.col("log_start"), F.lit(False))
+    marked = rows.join(F.broadcast(begun), ["topic", "partition"], "left").withColumn("expired", expired)
+    return marked.drop("log_start")
 
 
 def ledger_by(evidence: Evidence, *keys: str) -> DataFrame:
@@ -114,7 +117,7 @@ def _ledger(evidence: Evidence) -> Counts:
         "block": F.shiftright("seq", BLOCK_BITS),
         "intended_s": second_of("intended_us", run),
         "acked_s": second_of("acked_us", run),
-        "gone": acked & expired(run),
+        "gone": acked & F.col("expired"),
     }
     hashed = F.when(
         acked & ~F.col("gone"), F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc")
@@ -133,7 +136,7 @@ def _ledger(evidence: Evidence) -> Counts:
     )
 
     def query(ledger: DataFrame) -> DataFrame:
-        return _summed(ledger.withColumns(derived), sums, _OF_LEDGER)
+        return _summed(with_expired(ledger, run).withColumns(derived), sums, _OF_LEDGER)
 
     return _counts(evidence, "ledger", query, _OF_LEDGER, "outcome", "records", "expired")
 
