@@ -41,10 +41,11 @@ def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
     )
     lacks = F.coalesce("records", F.lit(0)) < F.col("written")
     odd = held.join(written, "producer", "full_outer").where(F.col("crowded").isNotNull() | lacks).persist()
-    twice = odd.where("crowded is not null").orderBy("producer").first()
-    if twice is not None:
+    first = F.min(F.when(F.col("crowded").isNotNull(), F.struct("producer", "crowded"))).alias("twice")
+    (told,) = odd.agg(F.count(F.lit(1)).alias("producers"), first).collect()
+    if (twice := told["twice"]) is not None:
         _refuse_rows(evidence.need("ledger").where(block("seq") == twice["crowded"]), twice["producer"])
-    if odd.isEmpty():
+    if not told["producers"]:
         return {}
     # Between blocks their first and last rows tell, and the number of rows written, which ends a producer's.
     ends = odd.select("producer", F.col("written").alias("first_seq"))
