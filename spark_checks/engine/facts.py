@@ -214,7 +214,7 @@ def acked_grains(evidence: Evidence) -> DataFrame:
     """Return acknowledgements by (via, topic, partition) and grain: first_us, last_us, highest, records."""
     ledger, width = evidence.need("ledger"), grain_us(evidence.run)
     acked = ledger.where(F.col("outcome") == "acked")
-    return evidence.shared.get("acked grains", lambda: _grains(acked, "via", "acked_us", width).persist())
+    return evidence.shared.get("acked grains", lambda: grains(acked, "via", "acked_us", width).persist())
 
 
 def delivered_grains(evidence: Evidence) -> DataFrame | None:
@@ -223,21 +223,12 @@ def delivered_grains(evidence: Evidence) -> DataFrame | None:
         return None
     got, width = to_groups(evidence.need("deliveries"), evidence.run), grain_us(evidence.run)
     return evidence.shared.get(
-        "delivered grains", lambda: _grains(got, "group", "received_us", width).persist()
+        "delivered grains", lambda: grains(got, "group", "received_us", width).persist()
     )
 
 
-def applied_grains(rows: DataFrame, run: Run) -> DataFrame:
-    """Return what applications made of records, as :func:`delivered_grains` has it.
-
-    Args:
-        rows: group (the application), topic, partition, offset (of the record in the input), received_us.
-        run: run.json.
-    """
-    return _grains(rows, "group", "received_us", grain_us(run))
-
-
-def _grains(rows: DataFrame, who: str, at: str, width_us: int) -> DataFrame:
+def grains(rows: DataFrame, who: str, at: str, width_us: int) -> DataFrame:
+    """Return rows by (who, topic, partition) and grain: first_us, last_us, highest (offset), records."""
     return rows.groupBy(who, "topic", "partition", F.expr(f"{at} div {width_us}").alias("grain")).agg(
         F.min(at).alias("first_us"),
         F.max(at).alias("last_us"),
@@ -269,7 +260,7 @@ def _ack_counts(evidence: Evidence) -> DataFrame:
     second = (F.floor(second_of("intended_us", run) / width) * width).cast("int")
     took = F.when(acked, F.col("acked_us") - F.col("intended_us")).otherwise(F.lit(0).cast("long"))
     rows = evidence.need("ledger").withColumns({"acked": acked, "second": second})
-    counted = _counted(rows, took, run, "via", "acked", "second")
+    counted = counted_times(rows, took, run, "via", "acked", "second")
     return evidence.shared.get("ack counts", counted.persist)
 
 
@@ -277,7 +268,7 @@ def append_latencies(evidence: Evidence) -> DataFrame:
     """Return how long records of the steady window took to their append: via, us, records, longest."""
     run = evidence.run
     stamped = intact(of_run(evidence.need("records"), run)).where(F.col("timestamp_type") == "append")
-    return _counted(_sent(stamped, run), F.col("timestamp_us") - F.col("intended_us"), run, "via")
+    return counted_times(_sent(stamped, run), F.col("timestamp_us") - F.col("intended_us"), run, "via")
 
 
 def delivery_latencies(received: DataFrame, run: Run) -> DataFrame:
@@ -290,17 +281,7 @@ def delivery_latencies(received: DataFrame, run: Run) -> DataFrame:
     Returns:
         via, us, records, longest (us, exact).
     """
-    return _counted(_sent(received, run), F.col("received_us") - F.col("intended_us"), run, "via")
-
-
-def applied_latencies(rows: DataFrame, run: Run) -> DataFrame:
-    """Return how long applications took for records of the steady window: group, us, records, longest.
-
-    Args:
-        rows: group (the application), intended_us, received_us.
-        run: run.json.
-    """
-    return _counted(rows, F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0)), run, "group")
+    return counted_times(_sent(received, run), F.col("received_us") - F.col("intended_us"), run, "via")
 
 
 def _sent(rows: DataFrame, run: Run) -> DataFrame:
@@ -312,7 +293,7 @@ def _sent(rows: DataFrame, run: Run) -> DataFrame:
     return rows.withColumn("via", via).where("via is not null")
 
 
-def _counted(rows: DataFrame, took: Column, run: Run, *keys: str) -> DataFrame:
+def counted_times(rows: DataFrame, took: Column, run: Run, *keys: str) -> DataFrame:
     """Count rows of the steady window by how long they took, rounded up to three digits."""
     intended = F.col("intended_us")
     steady = (intended >= run.measured_from_us) & (intended < run.measured_until_us)
