@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
@@ -23,7 +21,7 @@ from spark_checks.engine.facts import (
     delivery_latencies,
     to_groups,
 )
-from spark_checks.engine.percentiles import rank
+from spark_checks.engine.percentiles import percentiles
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Figure, Result, judge, judged
 
@@ -190,15 +188,11 @@ def first_delivery_latencies(evidence: Evidence) -> DataFrame:
 
 def percentiles_of(found: Counts) -> dict[str, Any]:
     """Return percentiles (nearest rank): records, negative, at {percentile: us}."""
-    upto = [*accumulate(row["records"] for row in found)]
-    whole = upto[-1]
-    at: dict[float, int] = {}
-    for point in _ALL:
-        place = bisect_left(upto, rank(whole, point))
-        us = found[place]["us"]
-        at[point] = min(us, found[place]["longest"]) if upto[place] == whole else us
-    at[100.0] = max(row["longest"] for row in found)
-    return {"records": whole, "negative": sum(row["records"] for row in found if row["us"] < 0), "at": at}
+    times = {row["us"]: row["records"] for row in found}
+    longest = max(row["longest"] for row in found)
+    at = {point: min(us, longest) for point, us in zip(_ALL, percentiles(times, _ALL), strict=True)}
+    negative = sum(records for us, records in times.items() if us < 0)
+    return {"records": sum(times.values()), "negative": negative, "at": at | {100.0: longest}}
 
 
 def by_second(evidence: Evidence) -> dict[str, list[list[float]]]:

@@ -13,7 +13,7 @@ from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
-from spark_checks.engine.stretches import PLACE
+from spark_checks.engine.stretches import PLACE, owning_groups
 from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge
 
 NAME: Final = "zombies"
@@ -34,8 +34,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     """
     run, slo = evidence.run, given(levels.zombies)
     table, delivered = evidence.samples("assignments").get("assignments"), delivered_grains(evidence)
-    watched = [] if table is None else [row["group"] for row in table.select("group").distinct().collect()]
-    missing = sorted(run.groups.keys() - {*watched})
+    missing = sorted(run.groups.keys() - {*owning_groups(evidence)})
     if table is None or delivered is None or missing:
         doubt = f"nothing is known of who owned what in {', '.join(missing) or 'any group'}"
         return Result(NAME, "unknown", doubt, slo=slo)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from kedge.evidence.errors import EvidenceError
@@ -17,10 +17,10 @@ from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
 
 
-def claimed(run: Run) -> dict[int, int]:
-    """Return how many rows each generator says that it wrote, where it ended properly and says so."""
-    known = {number: producer.records for number, producer in run.producers.items() if run.complete}
-    return {number: records for number, records in known.items() if records is not None}
+def claimed(spark: SparkSession, run: Run) -> DataFrame:
+    """Return producer, and written: the rows that it says it wrote, where it ended properly and says so."""
+    known = [(number, one.records) for number, one in run.producers.items() if one.records is not None]
+    return spark.createDataFrame(known if run.complete else [], "producer int, written long")
 
 
 def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
@@ -32,19 +32,20 @@ def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
     Raises:
         EvidenceError: when the ledger holds one record twice.
     """
-    spark, by_block = evidence.session, _by_block(evidence)
+    by_block = _by_block(evidence)
     crowded = F.col("records") > F.col("last_seq") - F.col("first_seq") + 1
-    written = spark.createDataFrame([*claimed(evidence.run).items()], "producer int, written long")
+    written = claimed(evidence.session, evidence.run)
     # A row a producer on each side.
     held = by_block.groupBy("producer").agg(
         F.sum("records").alias("records"), F.min(F.when(crowded, F.col("block"))).alias("crowded")
     )
     lacks = F.coalesce("records", F.lit(0)) < F.col("written")
     odd = held.join(written, "producer", "full_outer").where(F.col("crowded").isNotNull() | lacks).persist()
-    twice = odd.where("crowded is not null").orderBy("producer").first()
-    if twice is not None:
+    first = F.min(F.when(F.col("crowded").isNotNull(), F.struct("producer", "crowded"))).alias("twice")
+    (told,) = odd.agg(F.count(F.lit(1)).alias("producers"), first).collect()
+    if (twice := told["twice"]) is not None:
         _refuse_rows(evidence.need("ledger").where(block("seq") == twice["crowded"]), twice["producer"])
-    if odd.isEmpty():
+    if not told["producers"]:
         return {}
     # Between blocks their first and last rows tell, and the number of rows written, which ends a producer's.
     ends = odd.select("producer", F.col("written").alias("first_seq"))

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_checks.delivery.producer_to_topic import TopicHop
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.blocks import in_blocks
-from spark_checks.engine.facts import expired, intact, of_run
+from spark_checks.engine.facts import intact, of_run, with_expired
 from spark_checks.engine.ordered_runs import code_of, runs
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
@@ -61,7 +61,9 @@ def acknowledged(
     Returns:
         :data:`KEYS`, seq, offset, via, sent_us, acked_us, instance.
     """
-    acked = evidence.need("ledger").where((F.col("outcome") == "acked") & ~expired(evidence.run))
+    acked = with_expired(evidence.need("ledger").where("outcome = 'acked'"), evidence.run).where(
+        "not expired"
+    )
     # Outside of differing blocks a record lies where it was acknowledged: most of the ledger is left out.
     placed = _suspected(in_blocks(acked, to_topic.blocks, "seq", inside=False), suspects)
     rows = placed.unionByName(in_blocks(acked, to_topic.blocks, "seq"))

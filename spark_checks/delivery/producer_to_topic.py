@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
@@ -19,13 +19,13 @@ from spark_checks.delivery.completeness import claimed, refuse_twice, unledgered
 from spark_checks.engine.anomalies import kinds, tally
 from spark_checks.engine.blocks import Blocks, compared, in_blocks, kept, together
 from spark_checks.engine.facts import (
-    expired,
     intact,
     ledger_by,
     ledger_totals,
     of_run,
     record_totals,
     records_by,
+    with_expired,
 )
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly
@@ -131,24 +131,21 @@ def classify(ledger: DataFrame, records: DataFrame, run: Run) -> DataFrame:
     place = F.struct(*_PLACE)
     # One row an identity on each side: ``sent`` is its row of the ledger, whose place is null unless it was
     # acknowledged; ``held`` are all its places in the topics. Either is null where that side lacks it.
-    sent = ledger.groupBy(*_IDENTITY).agg(
-        F.count(F.lit(1)).alias("ledger_rows"),
-        F.first(F.struct(place.alias("place"), "outcome", "crc", "acked_us", "via", "instance")).alias(
-            "sent"
-        ),
-    )
+    told = ("outcome", "crc", "acked_us", "via", "instance", "expired")
+    sent = with_expired(ledger, run).groupBy(*_IDENTITY).agg(
+        F.count(F.lit(1)).alias("ledger_rows"), F.first(F.struct(place.alias("place"), *told)).alias("sent")
+    )  # fmt: skip
     held = records.groupBy(*_IDENTITY).agg(
         F.sort_array(F.collect_list(F.struct(place.alias("place"), "crc", "key_ok"))).alias("held")
     )
-    rows = sent.join(held, [*_IDENTITY], "full_outer").withColumns({
+    rows = _with_unledgered(sent.join(held, [*_IDENTITY], "full_outer"), run).withColumns({
         "in_ledger": F.col("sent").isNotNull(),
         "acked": F.coalesce(F.col("sent.outcome") == "acked", F.lit(False)),
         "places": F.transform(F.coalesce("held", F.array()), lambda one: one["place"]),
-        "may_be_unledgered": _may_be_unledgered(run),
     })  # fmt: skip
     there, twice = F.size("places") > 0, F.size("places") > 1
     compacted = F.col("sent.place.topic").isin([one.topic for one in run.source_topics() if one.compacted])
-    missing = F.col("acked") & ~there & ~expired(run, "sent.place.")
+    missing = F.col("acked") & ~there & ~F.col("sent.expired")
     flags = {
         "duplicated": twice,
         "ledger_twice": there & (F.col("ledger_rows") > 1),
@@ -178,18 +175,17 @@ def classify(ledger: DataFrame, records: DataFrame, run: Run) -> DataFrame:
     return findings.unionByName(copies.select(F.lit("copy").alias("kind"), *_IDENTITY, "copy.*", *about))
 
 
-def _may_be_unledgered(run: Run) -> Column:
-    """Return whether a record without a row in the ledger may still have been sent by the load.
+def _with_unledgered(rows: DataFrame, run: Run) -> DataFrame:
+    """Add ``may_be_unledgered``: whether the load may have sent what has no row in the ledger.
 
     It may when its generator says that it wrote a row of that number, and when the load did not end properly:
     then the ledger may be cut off anywhere.
     """
     if not run.complete:
-        return F.lit(True)
-    written = F.lit(0).cast("long")
-    for producer, records in claimed(run).items():
-        written = F.when(F.col("producer") == producer, F.lit(records)).otherwise(written)
-    return F.col("seq") < written
+        return rows.withColumn("may_be_unledgered", F.lit(True))
+    written = rows.join(F.broadcast(claimed(rows.sparkSession, run)), "producer", "left")
+    known = F.coalesce(F.col("seq") < F.col("written"), F.lit(False))
+    return written.withColumn("may_be_unledgered", known).drop("written")
 
 
 def _not_intact(records: DataFrame) -> DataFrame:

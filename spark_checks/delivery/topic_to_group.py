@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -48,11 +49,8 @@ def group_hop(evidence: Evidence) -> GroupHop:
     """
     run = evidence.run
     blocks = differing_blocks(evidence)
-    totals = {
-        "expected": _rows(_expected(evidence)),
-        "deliveries": _rows(_delivered(evidence)),
-        "blocks_compared_exactly": blocks.count,
-    }
+    sides = {"expected": _expected(evidence), "deliveries": _delivered(evidence)}
+    totals = {**_rows(sides), "blocks_compared_exactly": blocks.count}
     positions = evidence.shared.get("positions", positions_of(evidence).persist)
     anomalies = tally(rewound(positions), [*_CONSUMER_KEYS, "at_us"])
     if not blocks.count:
@@ -114,9 +112,11 @@ def _delivered(evidence: Evidence) -> DataFrame:
     return deliveries_by(evidence, *_KEYS, "block")
 
 
-def _rows(digests: DataFrame) -> int:
-    row = digests.agg(F.sum("rows").alias("rows")).first()
-    return int(row["rows"] or 0) if row else 0
+def _rows(digests: Mapping[str, DataFrame]) -> dict[str, int]:
+    """Return how many rows several digests are of, by name."""
+    named = [one.select(F.lit(name).alias("name"), "rows") for name, one in digests.items()]
+    sums = reduce(DataFrame.unionByName, named).groupBy("name").agg(F.sum("rows").alias("rows")).collect()
+    return dict.fromkeys(digests, 0) | {row["name"]: row["rows"] for row in sums}
 
 
 def _groups(spark: SparkSession, run: Run) -> DataFrame:

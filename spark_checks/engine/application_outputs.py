@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from kedge.evidence.run import Application, ClusterTopic, Run
+from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
-from spark_checks.engine.facts import applied_grains, applied_latencies, at_places, intact
+from spark_checks.engine.facts import at_places, counted_times, grains, intact
 from spark_checks.engine.percentiles import percentiles
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.time_bins import grain_us
 from spark_checks.results import Anomaly
 
 KINDS: Final = ("missing", "duplicated", "unexpected")
@@ -45,12 +45,13 @@ def outputs_of(evidence: Evidence) -> dict[str, Outputs]:
 
 def _outputs(evidence: Evidence) -> dict[str, Outputs]:
     run = evidence.run
-    rows = evidence.shared.get("applied", made_by_applications(evidence.need("records"), run).persist)
+    rows = _applied(evidence)
     counted = counts(rows).persist()
     names = ("inputs", "due", "outputs")
     totals = counted.groupBy("application").agg(*(F.sum(name).alias(name) for name in names)).collect()
     by_name = {row["application"]: {name: row[name] for name in names} for row in totals}
-    took = applied_latencies(last_outputs(rows), run).collect()
+    us = F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0))
+    took = counted_times(last_outputs(rows), us, run, "group").collect()
     found = {}
     for app in run.audited_applications():
         mine = counted.where(F.col("application") == app.name)
@@ -77,27 +78,25 @@ def made_by_applications(records: DataFrame, run: Run) -> DataFrame:
     Columns: application, per_record, is_output; topic, partition, offset, timestamp_us, timestamp_type;
     producer, seq, intended_us, crc, key_hash.
     """
-    columns = (
+    ends = [
+        (place.cluster, place.topic, app.name, app.per_record, place is app.output)
+        for app in run.audited_applications()
+        for place in (app.input, app.output)
+        if place is not None
+    ]
+    schema = "cluster string, topic string, application string, per_record int, is_output boolean"
+    wanted = F.broadcast(records.sparkSession.createDataFrame(ends, schema))
+    held = intact(records).where(at_places(*((cluster, topic) for cluster, topic, *_ in ends)))
+    return held.join(wanted, ["cluster", "topic"]).select(
+        *("application", "per_record", "is_output"),
         *("topic", "partition", "offset", "timestamp_us", "timestamp_type"),
         *("producer", "seq", "intended_us", "crc", "key_hash"),
     )
-    ends = [
-        intact(records)
-        .where(at_places((place.cluster, place.topic)))
-        .select(
-            F.lit(app.name).alias("application"),
-            F.lit(app.per_record).alias("per_record"),
-            F.lit(is_output).alias("is_output"),
-            *columns,
-        )
-        for app in run.audited_applications()
-        for place, is_output in _ends(app)
-    ]
-    return reduce(DataFrame.unionByName, ends)
 
 
-def _ends(app: Application) -> list[tuple[ClusterTopic, bool]]:
-    return [(place, place is app.output) for place in (app.input, app.output) if place is not None]
+def _applied(evidence: Evidence) -> DataFrame:
+    rows = made_by_applications(evidence.need("records"), evidence.run)
+    return evidence.shared.get("applied", rows.persist)
 
 
 def counts(rows: DataFrame) -> DataFrame:
@@ -161,5 +160,5 @@ def output_grains(evidence: Evidence) -> DataFrame | None:
     run = evidence.run
     if not evidence.has("records") or not run.audited_applications():
         return None
-    rows = evidence.shared.get("applied", made_by_applications(evidence.need("records"), run).persist)
-    return evidence.shared.get("applied grains", lambda: applied_grains(last_outputs(rows), run).persist())
+    made = last_outputs(_applied(evidence))
+    return evidence.shared.get("applied grains", grains(made, "group", "received_us", grain_us(run)).persist)

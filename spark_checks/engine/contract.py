@@ -62,18 +62,36 @@ def stray(name: str) -> list[Column]:
 
     They go along with a table's own aggregation, so that a large one is not read once more for them.
     """
-    null = F.lit(False)
-    for column in _never_null(name):
-        null = null | F.col(column).isNull()
-    negative = F.lit(False)
-    for column in _counts(name):
-        negative = negative | F.coalesce(F.col(column) < 0, F.lit(False))
-    at = F.col(TIMES[name]) if name in TIMES else F.lit(None).cast("long")
-    return [
-        F.count_if(null | negative).alias("nulls"),
-        F.min(at).alias("least"),
-        F.max(at).alias("most"),
+    return _added_up(_is_stray(name), _time(name))
+
+
+def strays(tables: Mapping[str, DataFrame]) -> dict[str, Row]:
+    """Return the same of several tables by name, of those that have rows, by one query of them all."""
+    # What each row says is brought together, and not what each table does: rows are shuffled once.
+    parts = [
+        frame.select(F.lit(name).alias("name"), _is_stray(name).alias("stray"), _time(name).alias("at"))
+        for name, frame in tables.items()
     ]
+    if not parts:
+        return {}
+    every = reduce(DataFrame.unionByName, parts)
+    found = every.groupBy("name").agg(*_added_up(F.col("stray"), F.col("at")))
+    return {row["name"]: row for row in found.collect()}
+
+
+def _added_up(bad: Column, at: Column) -> list[Column]:
+    return [F.count_if(bad).alias("nulls"), F.min(at).alias("least"), F.max(at).alias("most")]
+
+
+def _is_stray(name: str) -> Column:
+    """Return whether a row has a null where none may be, or a number below 0."""
+    nulls = (F.col(column).isNull() for column in _never_null(name))
+    negative = (F.coalesce(F.col(column) < 0, F.lit(False)) for column in _counts(name))
+    return reduce(Column.__or__, (*nulls, *negative), F.lit(False))
+
+
+def _time(name: str) -> Column:
+    return F.col(TIMES[name]) if name in TIMES else F.lit(None).cast("long")
 
 
 def check_rows(found: Sequence[Row], table: DataFrame, name: str, run: Run) -> None:
@@ -93,6 +111,8 @@ def check_rows(found: Sequence[Row], table: DataFrame, name: str, run: Run) -> N
     if not any(row["nulls"] for row in found) and not _elsewhen(name, least, most, run):
         return
     never = _never_null(name)
+    # What Spark keeps of a table says of no row which file it is from.
+    table.unpersist()
     by_file = table.groupBy(F.input_file_name().alias("_file")).agg(
         *stray(name),
         *(F.count_if(F.col(column).isNull()).alias(f"_{column}") for column in never),
@@ -113,19 +133,6 @@ def check_rows(found: Sequence[Row], table: DataFrame, name: str, run: Run) -> N
                 f"{file}: {TIMES[name]} {span} lies outside of run {run.run_id}, which began at "
                 f"{_moment(run.started_us)}; it is another run's file: move it there"
             )
-
-
-def check_samples(frames: Mapping[str, DataFrame], run: Run) -> int:
-    """Hold tables against the contract by one query; return the time of their last row, 0 without any.
-
-    Raises:
-        EvidenceError: as :func:`check_rows`.
-    """
-    parts = [frame.agg(F.lit(name).alias("name"), *stray(name)) for name, frame in frames.items()]
-    found = reduce(DataFrame.unionByName, parts).collect() if parts else []
-    for row in found:
-        check_rows([row], frames[row["name"]], row["name"], run)
-    return max((row["most"] or 0 for row in found), default=0)
 
 
 def _elsewhen(name: str, least: int | None, most: int | None, run: Run) -> bool:

@@ -7,6 +7,7 @@ rows a second, and a partition.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Final, NamedTuple
@@ -57,7 +58,11 @@ class Counts(NamedTuple):
 
 def at_places(*places: tuple[str, str]) -> Column:
     """Return whether a record is in one of these topics, each (cluster, topic)."""
-    each = ((F.col("cluster") == cluster) & (F.col("topic") == topic) for cluster, topic in sorted({*places}))
+    # Flat, but for the clusters: an expression as deep as topics are many would overflow Spark's stack.
+    topics: dict[str, list[str]] = defaultdict(list)
+    for cluster, topic in sorted({*places}):
+        topics[cluster].append(topic)
+    each = ((F.col("cluster") == cluster) & F.col("topic").isin(of) for cluster, of in topics.items())
     return reduce(Column.__or__, each, F.lit(False))
 
 
@@ -76,19 +81,17 @@ def to_groups(deliveries: DataFrame, run: Run) -> DataFrame:
     return deliveries.where(F.col("producer").isNotNull() & F.col("group").isin(list(run.groups)))
 
 
-def expired(run: Run, of: str = "") -> Column:
-    """Return whether (topic, partition, offset) lies before the log start: retention took it away.
-
-    Args:
-        run: run.json.
-        of: what stands before the three names, as ``sent.place.`` does of fields of a struct.
-    """
-    gone = F.lit(False)
-    for topic in run.source_topics():
-        for partition, start in topic.expired_below().items():
-            at = (F.col(f"{of}topic") == topic.topic) & (F.col(f"{of}partition") == partition)
-            gone = gone | (at & (F.col(f"{of}offset") < start))
-    return F.coalesce(gone, F.lit(False))
+def with_expired(rows: DataFrame, run: Run) -> DataFrame:
+    """Add ``expired``: whether topic, partition and offset lie before the log start: retention took that."""
+    starts = [
+        (topic.topic, *start) for topic in run.source_topics() for start in topic.expired_below().items()
+    ]
+    if not starts:
+        return rows.withColumn("expired", F.lit(False))
+    begun = rows.sparkSession.createDataFrame(starts, "topic string, partition int, log_start long")
+    expired = F.coalesce(F.col("offset") < F.col("log_start"), F.lit(False))
+    marked = rows.join(F.broadcast(begun), ["topic", "partition"], "left").withColumn("expired", expired)
+    return marked.drop("log_start")
 
 
 def ledger_by(evidence: Evidence, *keys: str) -> DataFrame:
@@ -114,7 +117,7 @@ def _ledger(evidence: Evidence) -> Counts:
         "block": F.shiftright("seq", BLOCK_BITS),
         "intended_s": second_of("intended_us", run),
         "acked_s": second_of("acked_us", run),
-        "gone": acked & expired(run),
+        "gone": acked & F.col("expired"),
     }
     hashed = F.when(
         acked & ~F.col("gone"), F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc")
@@ -133,7 +136,7 @@ def _ledger(evidence: Evidence) -> Counts:
     )
 
     def query(ledger: DataFrame) -> DataFrame:
-        return _summed(ledger.withColumns(derived), sums, _OF_LEDGER)
+        return _summed(with_expired(ledger, run).withColumns(derived), sums, _OF_LEDGER)
 
     return _counts(evidence, "ledger", query, _OF_LEDGER, "outcome", "records", "expired")
 
@@ -211,7 +214,7 @@ def acked_grains(evidence: Evidence) -> DataFrame:
     """Return acknowledgements by (via, topic, partition) and grain: first_us, last_us, highest, records."""
     ledger, width = evidence.need("ledger"), grain_us(evidence.run)
     acked = ledger.where(F.col("outcome") == "acked")
-    return evidence.shared.get("acked grains", lambda: _grains(acked, "via", "acked_us", width).persist())
+    return evidence.shared.get("acked grains", lambda: grains(acked, "via", "acked_us", width).persist())
 
 
 def delivered_grains(evidence: Evidence) -> DataFrame | None:
@@ -220,21 +223,12 @@ def delivered_grains(evidence: Evidence) -> DataFrame | None:
         return None
     got, width = to_groups(evidence.need("deliveries"), evidence.run), grain_us(evidence.run)
     return evidence.shared.get(
-        "delivered grains", lambda: _grains(got, "group", "received_us", width).persist()
+        "delivered grains", lambda: grains(got, "group", "received_us", width).persist()
     )
 
 
-def applied_grains(rows: DataFrame, run: Run) -> DataFrame:
-    """Return what applications made of records, as :func:`delivered_grains` has it.
-
-    Args:
-        rows: group (the application), topic, partition, offset (of the record in the input), received_us.
-        run: run.json.
-    """
-    return _grains(rows, "group", "received_us", grain_us(run))
-
-
-def _grains(rows: DataFrame, who: str, at: str, width_us: int) -> DataFrame:
+def grains(rows: DataFrame, who: str, at: str, width_us: int) -> DataFrame:
+    """Return rows by (who, topic, partition) and grain: first_us, last_us, highest (offset), records."""
     return rows.groupBy(who, "topic", "partition", F.expr(f"{at} div {width_us}").alias("grain")).agg(
         F.min(at).alias("first_us"),
         F.max(at).alias("last_us"),
@@ -266,7 +260,7 @@ def _ack_counts(evidence: Evidence) -> DataFrame:
     second = (F.floor(second_of("intended_us", run) / width) * width).cast("int")
     took = F.when(acked, F.col("acked_us") - F.col("intended_us")).otherwise(F.lit(0).cast("long"))
     rows = evidence.need("ledger").withColumns({"acked": acked, "second": second})
-    counted = _counted(rows, took, run, "via", "acked", "second")
+    counted = counted_times(rows, took, run, "via", "acked", "second")
     return evidence.shared.get("ack counts", counted.persist)
 
 
@@ -274,7 +268,7 @@ def append_latencies(evidence: Evidence) -> DataFrame:
     """Return how long records of the steady window took to their append: via, us, records, longest."""
     run = evidence.run
     stamped = intact(of_run(evidence.need("records"), run)).where(F.col("timestamp_type") == "append")
-    return _counted(_sent(stamped, run), F.col("timestamp_us") - F.col("intended_us"), run, "via")
+    return counted_times(_sent(stamped, run), F.col("timestamp_us") - F.col("intended_us"), run, "via")
 
 
 def delivery_latencies(received: DataFrame, run: Run) -> DataFrame:
@@ -287,17 +281,7 @@ def delivery_latencies(received: DataFrame, run: Run) -> DataFrame:
     Returns:
         via, us, records, longest (us, exact).
     """
-    return _counted(_sent(received, run), F.col("received_us") - F.col("intended_us"), run, "via")
-
-
-def applied_latencies(rows: DataFrame, run: Run) -> DataFrame:
-    """Return how long applications took for records of the steady window: group, us, records, longest.
-
-    Args:
-        rows: group (the application), intended_us, received_us.
-        run: run.json.
-    """
-    return _counted(rows, F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0)), run, "group")
+    return counted_times(_sent(received, run), F.col("received_us") - F.col("intended_us"), run, "via")
 
 
 def _sent(rows: DataFrame, run: Run) -> DataFrame:
@@ -309,7 +293,7 @@ def _sent(rows: DataFrame, run: Run) -> DataFrame:
     return rows.withColumn("via", via).where("via is not null")
 
 
-def _counted(rows: DataFrame, took: Column, run: Run, *keys: str) -> DataFrame:
+def counted_times(rows: DataFrame, took: Column, run: Run, *keys: str) -> DataFrame:
     """Count rows of the steady window by how long they took, rounded up to three digits."""
     intended = F.col("intended_us")
     steady = (intended >= run.measured_from_us) & (intended < run.measured_until_us)

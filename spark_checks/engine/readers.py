@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from kedge.evidence.errors import EvidenceError, one_line
@@ -25,6 +25,11 @@ _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
 
 #: The tables that the driver holds: a row an action, and one a planned setting. Spark aggregates all others.
 SMALL: Final = ("actions", "settings")
+#: The tables that are sampled, as far as checks look at them.
+_SAMPLES: Final = (
+    *("group_states", "assignments", "homes", "processes", "rocksdb"),
+    *("end_offsets", "group_offsets", "balancer", "metrics"),
+)
 #: Parquet of such a table at most: some gigabytes in memory.
 _MOST_BYTES: Final = 256 << 20
 
@@ -88,9 +93,29 @@ class Evidence:
         Raises:
             EvidenceError: when they hold nulls where none may be, or rows of another run.
         """
+        assert {*names} <= {*SMALL, *_SAMPLES}
         frames = {name: frame for name in names if (frame := self.tables[name]) is not None}
-        contract.check_samples(frames, self.run)
+        if frames:
+            found = self._strays()
+            for name, frame in frames.items():
+                contract.check_rows([found[name]] if name in found else [], frame, name, self.run)
         return frames
+
+    def last_us(self, *names: str) -> int:
+        """Return the time of the last row of these tables, 0 without any."""
+        found = self._strays()
+        return max((found[name]["most"] or 0 for name in names if name in found), default=0)
+
+    def _strays(self) -> dict[str, Row]:
+        """Look at all that was sampled by one query. Spark keeps it meanwhile: its files are read once."""
+
+        def look() -> dict[str, Row]:
+            there = {name: frame for name in (*_SAMPLES, *SMALL) if (frame := self.tables[name]) is not None}
+            return contract.strays({
+                name: frame if name in SMALL else frame.persist() for name, frame in there.items()
+            })  # fmt: skip
+
+        return self.shared.get("strays", look)
 
     def rows(self, name: str) -> list[dict[str, Any]] | None:
         """Return the rows of a table of :data:`SMALL`, or None when the evidence has none of it.

@@ -8,6 +8,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_checks.engine.readers import Evidence
+
 #: Samples further apart than this many intervals are a gap, in which anything may have been.
 GAP_INTERVALS: Final = 3
 PLACE: Final = ("group", "topic", "partition")
@@ -55,6 +57,16 @@ def stretches(
         "to_us": F.lead("moved_us").over(then),
         "spacing_us": F.greatest("widest", F.lead("before").over(then)),
     })  # fmt: skip
+
+
+def owning_groups(evidence: Evidence) -> list[str]:
+    """Return the groups that were seen to own something: of others it is not known who owned what."""
+
+    def ask() -> list[str]:
+        owned = evidence.samples("assignments").get("assignments")
+        return [] if owned is None else sorted(row[0] for row in owned.select("group").distinct().collect())
+
+    return evidence.shared.get("owning groups", ask)
 
 
 def unassigned(assignments: DataFrame, end_us: int) -> DataFrame:

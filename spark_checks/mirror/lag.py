@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
-from spark_checks.engine.contract import check_samples
 from spark_checks.engine.facts import at_places
 from spark_checks.engine.percentiles import percentiles
 from spark_checks.engine.readers import Evidence
@@ -51,14 +50,12 @@ class Lag:
 def lags(evidence: Evidence) -> list[Lag]:
     """Return the lag of each mirror, in the order of run.json; without samples nothing is known of any."""
     run = evidence.run
-    ends = evidence.table("end_offsets")
-    if ends is None or not run.mirrors:
+    ends = evidence.samples("end_offsets").get("end_offsets")
+    if ends is None:
         return [Lag() for _ in run.mirrors]
     # A watch of others' topics samples into the same table, and may have many of them.
     places = {(one.cluster, one.topic) for mirror in run.mirrors for one in (mirror.source, mirror.target)}
     ends = ends.where(at_places(*places))
-    check_samples({"end_offsets": ends}, run)
-    ends = ends.persist()
     late = delays(evidence.need("records"), ends, run)
     seen = behind(ends, run).persist()
     totals = {row["mirror"]: row for row in _totals(seen).collect()}
@@ -66,7 +63,6 @@ def lags(evidence: Evidence) -> list[Lag]:
     by_second: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in seen.groupBy("mirror", second).agg(F.max("lacking").alias("most")).orderBy("second").collect():
         by_second[row["mirror"]].append((row["second"], row["most"]))
-    ends.unpersist()
     seen.unpersist()
     return [
         _lag(totals[number], by_second[number], late.get((mirror.target.cluster, mirror.target.topic)))

@@ -14,7 +14,7 @@ from spark_checks.engine.anomalies import tally
 from spark_checks.engine.application_outputs import output_grains
 from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
-from spark_checks.engine.stretches import PLACE, unassigned
+from spark_checks.engine.stretches import PLACE, owning_groups, unassigned
 from spark_checks.engine.time_bins import BIN_US
 from spark_checks.rebalance import gaps, groups, ownership
 from spark_checks.rebalance.applications import by_partition, restores
@@ -234,7 +234,7 @@ def _measure(
             cell["blind_s"] = row["blind_us"] / 1e6
             cell["state_spacing_s"] = row["spacing_us"] / 1e6
     if "assignments" in samples:
-        of_partitions.append(_unassigned(samples["assignments"], times, run, cells))
+        of_partitions.append(_unassigned(samples["assignments"], owning_groups(evidence), times, run, cells))
     for (number, group), rows in by_partition(of_partitions, run).items():
         cells[number].setdefault(group, {})["by_partition"] = rows
     for found in of_partitions:
@@ -242,16 +242,18 @@ def _measure(
     return cells, outside, lag_series
 
 
-def _unassigned(assignments: DataFrame, times: DataFrame, run: Run, cells: Cells) -> DataFrame:
+def _unassigned(
+    assignments: DataFrame, owning: Iterable[str], times: DataFrame, run: Run, cells: Cells
+) -> DataFrame:
     """Add the longest times without an owner to the cells; return those of each restart and partition."""
     gone = unassigned(assignments, run.measured_until_us)
     # When a partition was revoked says which restart it was.
     begun = gaps.begun(gone.where(F.col("from_us") < run.measured_until_us), times)
     found = begun.withColumn("ownerless_us", F.col("to_us") - F.col("from_us")).persist()
     # A group whose ownership was watched and of which nothing was revoked was never without an owner.
-    for row in assignments.select("group").distinct().collect():
+    for group in sorted({*owning} & {*run.watched_groups()}):
         for restart in cells.values():
-            restart.setdefault(row["group"], {})["ownerless_s"] = 0.0
+            restart.setdefault(group, {})["ownerless_s"] = 0.0
     for row in (
         found.groupBy("restart", "group").agg(gaps.worst("ownerless_us", "topic", "partition")).collect()
     ):

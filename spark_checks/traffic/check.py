@@ -13,7 +13,6 @@ from kedge.evidence.levels import Levels, TrafficLevels, given
 from kedge.evidence.run import Run, Watch
 from kedge.evidence.watch_options import LEAST_BEFORE_S
 from spark_checks.engine.anomalies import tally
-from spark_checks.engine.contract import check_samples
 from spark_checks.engine.facts import at_places
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import EFFECTS_AFTER_RESTART_US, Restart, read_restarts
@@ -117,15 +116,14 @@ def _asked(level: TrafficLevels, watch: Watch, times: Times, known: bool) -> Tra
 
 def _checked(evidence: Evidence, watch: Watch) -> tuple[dict[str, DataFrame], int]:
     """Return the tables that are there, of what was watched, and the time of the last sample."""
-    frames = {name: frame for name in TABLES if (frame := evidence.table(name)) is not None}
-    last_us = check_samples(frames, evidence.run)
+    frames = evidence.samples(*TABLES)
     for name, frame in frames.items():
         if "group" in frame.columns:
             frames[name] = frame.where(F.col("group").isin([*watch.groups]))
     if (ends := frames.get("end_offsets")) is not None:
         # Ends of a load's mirrors are sampled into the same table.
         frames["end_offsets"] = ends.where(at_places(*((one.cluster, one.topic) for one in watch.topics)))
-    return frames, max(watch.started_us, last_us)
+    return frames, max(watch.started_us, evidence.last_us(*TABLES))
 
 
 def _times(evidence: Evidence, watch: Watch, last_us: int) -> Times:

@@ -319,3 +319,32 @@ def test_a_level_allows_what_it_says(spark: SparkSession) -> None:
     assert "1 lost (first: producer 0, seq 3, topic t, partition 0, offset 3)" in strict.because
     lax = delivery.check(tables, Levels.model_validate({"delivery": {"lost": 1}}))
     assert lax.verdict == "pass"
+
+
+def test_thousands_of_partitions_and_producers_are_no_deep_plan(spark: SparkSession) -> None:
+    """What is said of each of them is joined: an expression with a branch for each overflows Spark's stack."""
+    count = 4_000
+    every = [str(number) for number in range(count)]
+    about = run(
+        topic={
+            "partitions": count,
+            "start_offsets": dict.fromkeys(every, 0),
+            "end_offsets": dict.fromkeys(every, 1_000),
+            "log_start_offsets": dict.fromkeys(every, 1),
+        },
+        producers={n: {"via": "kafka", "topic": "t", "records": 5 * (n in "01")} for n in every},
+        groups={},
+    )
+    beyond = [held(n, producer=1, partition=1) for n in (3, 4, 5)]
+    # The last two of one producer's ledger lack, and the topic has a record that it never sent.
+    ledger = [*all_sent(), *(sent(n, producer=1, partition=1) for n in range(3))]
+    found = evidence(
+        spark, about, ledger=ledger, records=[*all_held(0, 3), held(2, producer=1, partition=1), *beyond]
+    )
+    result = delivery.check(found, Levels())
+    measured = {
+        name: result.measured[name]
+        for name in ("expired", "lost", "beyond_ledger", "unexpected", "unledgered")
+    }
+    # Of either producer's first record retention took the place.
+    assert measured == {"expired": 2, "lost": 2, "beyond_ledger": 2, "unexpected": 1, "unledgered": 2}
