@@ -250,7 +250,7 @@ def test_the_lock_has_no_conditions_which_pip_would_judge_by_its_own_python() ->
 
 
 def test_what_is_bundled_can_be_read_by_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def install(_python: str, _machine: str, packages: Path) -> None:
+    def install(_python: str, _machine: str, packages: Path, _lock: Path) -> None:
         (packages / "some").mkdir(parents=True, mode=0o700)
         (packages / "some" / "package.py").touch(mode=0o600)
 
@@ -260,6 +260,23 @@ def test_what_is_bundled_can_be_read_by_all(tmp_path: Path, monkeypatch: pytest.
     assert {"some/package.py", "verify/load/agent.py", "verify/load"} <= members.keys()
     assert {one.mode for one in members.values()} == {0o755, 0o644}
     assert {(one.uid, one.gid) for one in members.values()} == {(0, 0)}
+
+
+def test_a_canarys_bundle_has_the_audit_with_its_templates_and_programs_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def install(_python: str, _machine: str, packages: Path, lock: Path) -> None:
+        assert lock == generator_bundle.CANARY_LOCK
+        packages.mkdir()
+        (packages / "spark-submit").touch(mode=0o700)
+
+    monkeypatch.setattr(generator_bundle, "_install", install)
+    with tarfile.open(bundle("3.11", "x86_64", tmp_path, canary=True)) as archive:
+        members = {one.name: one.mode for one in archive}
+    assert members["spark-submit"] == 0o755
+    assert {"verify/process.py", "spark_checks/job.py"} <= members.keys()
+    assert any(name.startswith("spark_checks/") and name.endswith(".j2") for name in members)
+    assert key("3.11", "x86_64", canary=True) != key("3.11", "x86_64")
 
 
 def test_a_bundle_is_named_after_its_code_and_its_machine(
