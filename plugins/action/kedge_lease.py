@@ -41,6 +41,7 @@ class ActionModule(ActionBase):
                 self._keep(arguments, (task_vars or {})["hostvars"])
             return result
         arguments["run"] = run
+        arguments["services"] = [str(one).format(run=run["id"]) for one in arguments.get("services", ())]
         answer = self._execute_module("kedge_lease", module_args=arguments, task_vars=task_vars)
         if over := [each for each in answer.get("runs", ()) if ended(str(each))]:
             arguments["ended"] = over

@@ -14,7 +14,11 @@ description:
     control machine is lost, they end by themselves.
   - The lease of a run that was begun on the same control machine, and has ended, does not count.
 options:
-  services: {type: list, elements: str, default: [], description: "The services, by their groups."}
+  services:
+    type: list
+    elements: str
+    default: []
+    description: "The services, by their groups; {run} in a name stands for the id of the run."
   state:
     type: str
     choices: [taken, kept, renewed, returned]

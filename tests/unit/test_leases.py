@@ -135,6 +135,7 @@ PLAYBOOK = """
   gather_facts: false
   tags: kafka_rest
   tasks:
+    - kedge_lease: {{services: ["announced {{run}}"], root: {root}}}
     - kedge_lease: {{services: [kafka_rest], root: {root}, take_over: "{{{{ take_over | default('') }}}}"}}
     - ansible.builtin.command: {{argv: [sh, -c, "touch {root}/began; while [ ! -e {root}/go ]; do sleep 0.1; done"]}}
 """
@@ -167,6 +168,7 @@ def test_a_second_playbook_is_refused_until_the_first_has_ended_however_it_ends(
         assert "kafka_rest is held by" in said and "(deploy.yml, since" in said, said
         assert f"add -e take_over={held['run']['id']}" in "".join(said.split("\n")), said
         assert held["run"]["id"] == run_id(first.pid)
+        assert f"announced {held['run']['id']}" in leases(tmp_path), "under a name of its own"
         with started(tmp_path, "--check", name="rollback.yml") as shown:
             said, _ = shown.communicate()
         assert shown.returncode == 0
