@@ -65,6 +65,12 @@ COMMANDS: Final = {
         "-i inventories/prod --cluster leaf --topic orders",
         in_clone=True,
     ),
+    "canary": Command(
+        "verify.canary.command",
+        "show and audit a canary's windows, announce changes, write its alerts",
+        "pause -i inventories/prod --for 20m",
+        in_clone=True,
+    ),
     "setup": Command("kedge.setup.phases", "install what a clone lacks", "--without-fleet", in_clone=True),
     "completion": Command("kedge.completion", "print what completes these in bash or zsh", "bash"),
 }

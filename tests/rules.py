@@ -291,6 +291,7 @@ def inventories() -> tuple[Inventory, ...]:
                                                      "producer_settings": {"kafka.client.id": "x"}}]),
         Inventory({"kafka1": racked}, {"kafka_leaf": ("kafka1",), "kafka_broker": ("kafka1",)}),
         rest(1, groups={"rest_balancer": ("lb1",)}, common={"rest_balancer_port": 443}),
+        rest(1, groups={"canary": ("rest1",)}, common={"canary_cluster": "leaf"}),
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ _FORMATS = {
     ".conf": "jaas.conf.j2",
     ".yaml": "yaml.j2",
     ".cfg": "haproxy.cfg.j2",
+    ".json": "lines.j2",
     ".list": "lines.j2",
     ".map": "map.j2",
 }

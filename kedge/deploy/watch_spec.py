@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+from kedge.deploy.canary_spec import canary_parts
 from kedge.evidence.load_options import KafkaLoad, RestLoad
 from kedge.evidence.watch_options import WatchOptions
 from kedge.plan.document import reached
@@ -48,13 +49,14 @@ def watch_spec(
         loaded = verify.get("cluster") == name
         if loaded:
             cluster["client"] = {**cluster.get("client", {}), **verify.get("client", {})}
+        mine = [*(own if loaded else ()), *canary_parts(plan, name)]
         clusters[name] = {
             **cluster,
             "topics": sorted(plan.get("topics", {}).get(name, {})),
             "groups": [*groups, *apps],
             "applications": apps,
-            "own_topics": [part["topic"] for part in own if loaded],
-            "own_groups": [part["group"] for part in own if loaded],
+            "own_topics": [part["topic"] for part in mine],
+            "own_groups": [part["group"] for part in mine],
         }
     return {
         "run_id": run_id,

@@ -7,6 +7,7 @@ from typing import Final
 from kedge.plan.service import Service
 from kedge.services.balancer.service import REST_BALANCER
 from kedge.services.broker.service import KAFKA_BROKER
+from kedge.services.canary.service import CANARY
 from kedge.services.host.service import HOST_TUNING, LOAD_GENERATOR
 from kedge.services.mirror.service import MIRROR_MAKER
 from kedge.services.rest.service import KAFKA_REST
@@ -18,6 +19,7 @@ SERVICES: Final[tuple[Service, ...]] = (
     REST_BALANCER,
     MIRROR_MAKER,
     STREAMS_APP,
+    CANARY,
     LOAD_GENERATOR,
     HOST_TUNING,
 )

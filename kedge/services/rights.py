@@ -8,6 +8,7 @@ from typing import Any, Final
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.loads import loads
 from kedge.plan.inventory.security import Rights, Security
+from kedge.services.canary.loads import canary_loads
 from kedge.services.streams.load import applications_json
 
 _USE: Final = ("DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
@@ -43,7 +44,7 @@ def rights_of(inventory: Inventory, cluster: str, security: Security | None) -> 
 def _of_loads(inventory: Inventory, cluster: str) -> dict[str, tuple[list[str], list[str]]]:
     """Return by login the topics and groups of all loads that log in to a cluster by it."""
     found: dict[str, tuple[list[str], list[str]]] = {}
-    for load in loads(inventory).values():
+    for load in (*loads(inventory).values(), *canary_loads(inventory)):
         if one := _of_load(inventory, load, cluster):
             user, topics, groups = one
             other_topics, other_groups = found.get(user, ([], []))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kedge.deploy.breaking_changes import refusal as unannounced
+from kedge.deploy.canary_spec import with_canary_loads
 from kedge.deploy.deployed import disagreed, left_together
 from kedge.deploy.load_spec import load_option, load_seconds, load_spec
 from kedge.deploy.moved_instances import moved_off, new_on
@@ -37,6 +38,7 @@ from kedge.plan.running import Notice
 from kedge.services.balancer.health_checks import while_proxies_change
 from kedge.services.balancer.probe import balancer_probe
 from kedge.services.broker.probe import brokers_of, kafka_probe
+from kedge.services.canary.loads import canary_probe
 from kedge.services.mirror.adopting import adopting_hosts, adoptions, mirrors_adopted
 from kedge.services.mirror.probe import mirror_gate, mirror_probe
 from kedge.services.rest.notices import turning_tls
@@ -111,6 +113,7 @@ class FilterModule:
             adoptions,
             balancer_probe,
             brokers_of,
+            canary_probe,
             disagreed,
             instance_names,
             kafka_probe,
@@ -154,5 +157,6 @@ class FilterModule:
             watch_seconds,
             watch_spec,
             while_proxies_change,
+            with_canary_loads,
         )
         return {each.__name__: each for each in filters}

@@ -19,7 +19,7 @@ from tests.e2e.playing import ROOT
 
 #: For the night: what takes three times as long as any other, has stubs of vendors' software alone, or is a part of what
 #: the demo and the other scenarios deploy.
-_LONG = ("host_tuning", "kafka_topics", "mirror_maker2", "rest_distributions")
+_LONG = ("canary", "host_tuning", "kafka_topics", "mirror_maker2", "rest_distributions")
 SCENARIOS = [
     pytest.param(name, marks=[pytest.mark.long] * (name in _LONG))
     for name in sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))

@@ -230,7 +230,7 @@ def test_the_control_machine_is_worked_on_as_itself_whatever_the_inventory_says(
         (
             "deploy.yml",
             ("--tags", "kafka_rest,bogus"),
-            "deploy.yml has no tag bogus. No host was touched. It has host_tuning,",
+            "deploy.yml has no tag bogus. No host was touched. It has canary, host_tuning,",
         ),
         (
             "reboot.yml",

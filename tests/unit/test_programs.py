@@ -53,7 +53,8 @@ CALLERS = {
 ELSEWHERE = frozenset(("kedge/setup/go_program.py", "kedge/setup/packages.py"))
 #: What is looked for and done without: another engine, another way to become root, other browsers;
 #: git, by which only who keeps an inventory in a repository plans against a commit of it.
-OPTIONAL = frozenset(("docker", "git", "sudo", "chromium-browser", "google-chrome"))
+#: promtool: its package starts a server that listens on all addresses, which nobody asked for.
+OPTIONAL = frozenset(("docker", "git", "sudo", "chromium-browser", "google-chrome", "promtool"))
 #: What runs on nodes, and the packages of their image that bring it.
 ON_NODES = ("plugins/modules", "plugins/module_utils", "verify/watch/host_sampler.py")
 NODE_PACKAGES = {

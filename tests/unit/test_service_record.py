@@ -170,8 +170,8 @@ def test_its_ports_are_held_against_those_of_others() -> None:
     hosts = {h: {**v, "ansible_host": same.get(h, h)} for h, v in two.hosts.items()}
     ((_, message, fix),) = errors(make_plan(Inventory(hosts, two.groups), services=WITH_TOY))
     assert message == f"port 8081 of 10.0.0.1 is wanted by {NAME}@registry of sr1 and {NAME}@registry of sr2"
-    assert fix.startswith("change kafka_rest_first_port, kafka_broker_port, rest_balancer_port or "
-                          f"{NAME}_port, or the address")  # fmt: skip
+    assert fix.startswith("change kafka_rest_first_port, kafka_broker_port, rest_balancer_port, "
+                          f"canary_port or {NAME}_port, or the address")  # fmt: skip
 
 
 def test_its_memory_is_counted_and_the_variable_named_that_lowers_it() -> None:
@@ -333,6 +333,7 @@ def test_what_clients_notice_has_one_name_over_all_services() -> None:
 
 #: What knows a service by its name outside of its folder, and why; no others may.
 NAMED = {
+    "kedge/cli.py",  # the command of the same name
     "kedge/evidence/load_options.py",  # the default of verify.service, on a floor below all services
     "plugins/modules/haproxy_drain.py",  # runs on hosts, which have no records
 }

@@ -92,7 +92,7 @@ def test_a_balancer_is_asked_to_let_requests_end_and_a_jvm_to_end() -> None:
     jvm = render("service.j2", unit="u", user="u", description="d", exec_start="/bin/true")
     assert re.findall(r"^Kill.*|^SuccessExitStatus.*", jvm, re.M) == ["SuccessExitStatus=143"]
     others = {path.parts[-3] for path in ROOT.glob("roles/*/*/*.yml") if "kill_signal" in path.read_text()}
-    assert others == {"rest_balancer"}
+    assert others == {"canary", "rest_balancer"}, "a canary tells its loads itself that they may end"
 
 
 def test_no_unit_template_or_role_holds_a_limit_of_its_own() -> None:

@@ -1,0 +1,155 @@
+"""A canary's files: what it is to do, its windows (window.json) and their verdicts (verdict.json)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kedge.evidence.load_options import LoadSpec
+from kedge.evidence.writing import write_json
+
+#: Topics and groups come in turns, so that a window begins before the one before it is read to its end.
+TURNS: Final = 2
+WINDOWS: Final = "windows"
+_WINDOW: Final = "window.json"
+_VERDICT: Final = "verdict.json"
+
+WindowState = Literal["running", "closed", "broken", "hole"]
+WindowVerdict = Literal["pass", "fail", "unknown", "measured"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CanaryError(Exception):
+    """Something that the person has to mend; its text is one line."""
+
+
+class CanaryConfig(_Model):
+    """What a canary is to do, of the folder of its configuration.
+
+    canary.yaml has the numbers; loads.json the ``loads`` of its turns (load.json each) and levels. ``levels``
+    hold for a window with a planned change; ``steady`` are laid over them for all others.
+    """
+
+    name: str
+    window_s: float = Field(gt=0)
+    keep_windows: int = Field(gt=0)
+    keep_mib: float = Field(gt=0)
+    scrape_address: str
+    scrape_port: int
+    loads: list[LoadSpec] = Field(min_length=TURNS, max_length=TURNS)
+    levels: dict[str, Any] = {}
+    steady: dict[str, Any] = {}
+
+
+class Window(_Model):
+    """A stretch of a canary's time; times in microseconds since the epoch.
+
+    One that is ``closed`` has whole evidence; ``why`` says what is wrong with a broken one. Nothing was sent
+    in a ``hole``. ``planned`` are the changes that somebody announced.
+    """
+
+    run_id: str
+    state: WindowState = "running"
+    began_us: int
+    ended_us: int | None = None
+    why: str = ""
+    planned: list[str] = []
+
+
+class WindowResult(_Model):
+    """What is known of a window: by the audit's checks, or why it was not audited."""
+
+    window: Window
+    verdict: WindowVerdict
+    because: list[str] = []
+    anomalies: dict[str, int] = {}
+    figures: list[dict[str, Any]] = []
+    audited_us: int
+    audit_s: float = 0
+
+
+def read_config(folder: Path) -> CanaryConfig:
+    """Read canary.yaml and loads.json of a folder; raises CanaryError."""
+    try:
+        numbers = yaml.safe_load((folder / "canary.yaml").read_text(encoding="utf-8"))
+        loads = json.loads((folder / "loads.json").read_text(encoding="utf-8"))
+        return CanaryConfig.model_validate({**numbers, **loads})
+    except OSError as error:
+        raise CanaryError(
+            f"{error.filename} cannot be read: {error.strerror}; deploy.yml writes it"
+        ) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise CanaryError(f"{folder}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except (ValueError, TypeError, yaml.YAMLError) as error:
+        raise CanaryError(f"{folder}: canary.yaml or loads.json is broken: {error}") from None
+
+
+def folders(home: Path) -> list[Path]:
+    """Return the windows' folders, the oldest first: their names begin with their time."""
+    return sorted(folder for folder in (home / WINDOWS).glob("[!.]*") if folder.is_dir())
+
+
+def write_window(folder: Path, window: Window) -> None:
+    """Replace window.json at once; raises OSError."""
+    write_json(folder / _WINDOW, window.model_dump())
+
+
+def read_window(folder: Path) -> Window | None:
+    """Return what a window says of itself; None where it says nothing that is whole."""
+    try:
+        return Window.model_validate_json((folder / _WINDOW).read_text(encoding="utf-8"))
+    except (OSError, ValidationError):
+        return None
+
+
+def write_result(folder: Path, result: WindowResult) -> None:
+    """Replace verdict.json at once; raises OSError."""
+    write_json(folder / _VERDICT, result.model_dump())
+
+
+def read_result(folder: Path) -> WindowResult | None:
+    """Return what became of a window; None where it was not audited."""
+    try:
+        return WindowResult.model_validate_json((folder / _VERDICT).read_text(encoding="utf-8"))
+    except (OSError, ValidationError):
+        return None
+
+
+def thresholds(levels: Mapping[str, Any], kind: Literal["ack", "delivery"]) -> list[float]:
+    """Return the seconds of each latency level of a kind, of which a histogram needs a bound."""
+    parts = (levels.get("latency") or {}).values()
+    found = {
+        ms / 1e3 for part in parts for key, ms in (part or {}).items() if key.startswith(f"{kind}_") and ms
+    }
+    return sorted(found)
+
+
+def announced(leases: Path, home: Path, now_us: int) -> Iterator[str]:
+    """Yield the changes that are going on: runs that hold a lease on this host, and pauses by hand.
+
+    A file that cannot be read announces nothing: a window is judged by the strict levels then.
+    """
+    for lease in _entries(leases, "leases"):
+        if float(lease.get("until", 0)) * 1e6 > now_us:
+            yield str(lease.get("run", {}).get("playbook", "a playbook"))
+    for pause in _entries(home.parent / "pause.json", "pauses"):
+        if float(pause.get("from_us", 0)) <= now_us < float(pause.get("until_us", 0)):
+            yield f"pause: {pause.get('why') or 'by hand'}"
+
+
+def _entries(path: Path, key: str) -> Sequence[Mapping[str, Any]]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))[key]
+        rows = list(found.values()) if isinstance(found, dict) else list(found)
+        return [row for row in rows if isinstance(row, dict)]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []

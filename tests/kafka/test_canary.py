@@ -1,0 +1,189 @@
+"""A canary against a real broker: windows without a gap, verdicts by the audit, figures while it runs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from kedge.evidence.canary import Window, WindowResult, folders, read_result, read_window
+from kedge.services.canary.loads import judged
+from tests.awaiting import await_that
+from tests.kafka.crashable import CrashableBroker
+from verify.canary import audit
+
+pytestmark = pytest.mark.kafka
+ROOT = Path(__file__).parents[2]
+RATE = 40
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class Canary:
+    """A canary of one broker and the process that runs it."""
+
+    def __init__(self, broker: CrashableBroker, home: Path, window_s: float = 6) -> None:
+        self.home = home / "home"
+        self.config = home / "config"
+        self.leases = home / "leases.json"
+        self.output = home / "output"
+        self.scrape = ("127.0.0.1", free_port())
+        name = f"canary-{uuid.uuid4().hex}"
+        self.topics = [f"{name}-{turn}" for turn in "ab"]
+        for topic in self.topics:
+            broker.create_topic(topic, 2)
+        loads = [
+            {
+                "run_id": "set by the canary",
+                "cluster": "leaf",
+                "bootstrap_servers": broker.bootstrap_servers,
+                "warm_up_s": 0.5,
+                "drain_s": 20,
+                "kafka": {
+                    "topic": topic,
+                    "group": topic,
+                    "records_per_s": RATE,
+                    "producer": {"delivery.timeout.ms": 20_000},
+                    "consumer": {"heartbeat.interval.ms": 200},
+                },
+            }
+            for topic in self.topics
+        ]
+        levels = {"latency": {"kafka": {"ack_p99_ms": 30_000}}}
+        self.config.mkdir()
+        numbers = {"name": "leaf", "window_s": window_s, "keep_windows": 50, "keep_mib": 50}
+        numbers |= {"scrape_address": self.scrape[0], "scrape_port": self.scrape[1]}
+        (self.config / "canary.yaml").write_text(yaml.safe_dump(numbers))
+        (self.config / "loads.json").write_text(json.dumps({"loads": loads, "levels": judged(levels)}))
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Canary:
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "verify.canary", *self.words(), "--leases", str(self.leases)],
+                cwd=ROOT,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        return self
+
+    def words(self) -> list[str]:
+        return ["--config", str(self.config), "--home", str(self.home)]
+
+    def windows(self) -> list[Window]:
+        return [window for folder in folders(self.home) if (window := read_window(folder))]
+
+    def await_closed(self, count: int) -> None:
+        def there() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, self.output.read_text()
+            return sum(window.state == "closed" for window in self.windows()) >= count
+
+        await_that(there, f"{count} windows are closed")
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(90)
+
+    def figures(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        address, port = self.scrape
+        with urllib.request.urlopen(f"http://{address}:{port}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+    def total(self, name: str, **labels: str) -> float:
+        return sum(
+            value
+            for (of, has), value in self.figures().items()
+            if of == name and labels.items() <= dict(has).items()
+        )
+
+    def results(self) -> list[WindowResult]:
+        return [result for folder in folders(self.home) if (result := read_result(folder))]
+
+
+@pytest.fixture
+def canary(broker: CrashableBroker, tmp_path: Path) -> Iterator[Callable[..., Canary]]:
+    made: list[Canary] = []
+
+    def make(**options: Any) -> Canary:
+        made.append(Canary(broker, tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        if one.process is not None and one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+
+
+@pytest.mark.spark
+def test_windows_follow_without_a_gap_and_each_gets_its_verdict(canary: Callable[..., Canary]) -> None:
+    one = canary().start()
+    one.await_closed(3)
+    acked = one.total("kedge_canary_records_total", outcome="acked")
+    assert acked > 2 * 6 * RATE
+    assert one.total("kedge_canary_records_total", outcome="failed") == 0
+    await_that(
+        lambda: one.total("kedge_canary_ack_seconds_count") >= acked, "files have what the board counts"
+    )
+    assert one.total("kedge_canary_delivery_seconds_count") > 2 * 6 * RATE
+    assert one.total("kedge_canary_last_ack_age_seconds") < 5
+    assert one.end() == 0, one.output.read_text()
+
+    windows = one.windows()
+    assert {window.state for window in windows} == {"closed"}
+    runs = [json.loads((one.home / "windows" / w.run_id / "evidence/run.json").read_text()) for w in windows]
+    for earlier, later in pairwise(runs):
+        assert later["started_us"] + later["warm_up_us"] < earlier["measured_until_us"]
+        assert later["topics"][0]["topic"] != earlier["topics"][0]["topic"]
+
+    assert audit.run(one.config, one.home, "local[1]") == 0
+    results = one.results()
+    assert [result.verdict for result in results] == ["pass"] * len(windows), results
+    assert results[0].anomalies.get("lost", 0) == 0
+    assert any(figure["what"] for figure in results[0].figures)
+    assert not list(one.home.glob("windows/*/evidence"))
+    assert list((one.home / "history").rglob("*.parquet"))
+
+
+@pytest.mark.spark
+def test_a_killed_canary_leaves_a_window_and_a_hole_that_are_unknown(canary: Callable[..., Canary]) -> None:
+    one = canary(window_s=30).start()
+    await_that(lambda: one.output.exists() and one.windows(), "a window runs")
+    await_that(lambda: one.process and one.total("kedge_canary_sending") == 1, "it sends")
+    one.end(signal.SIGKILL)
+    ended = time.monotonic()
+    await_that(lambda: time.monotonic() - ended > 3, "nothing was sent for a while")
+    one.start()
+    await_that(lambda: [w for w in one.windows() if w.state == "hole"], "the hole is noted")
+    assert one.end() == 0, one.output.read_text()
+    states = {window.state: window for window in one.windows()}
+    assert states.keys() == {"broken", "hole", "closed"}
+    assert states["broken"].why == "the canary ended while this window ran"
+    assert audit.run(one.config, one.home, "local[1]") == 0
+    verdicts = {result.window.run_id: result.verdict for result in one.results()}
+    assert verdicts[states["broken"].run_id] == verdicts[states["hole"].run_id] == "unknown"
