@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 from kedge.deploy import rendered_rows
@@ -51,9 +50,7 @@ def kept_rows(unit: str, instance: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _public(file: str, setting: Mapping[str, Any]) -> dict[str, Any]:
     value = str(setting["value"])
     if setting.get("copied"):
-        # Where this machine keeps it is no matter of the host's, and differs from clone to clone.
-        because = setting["because"].replace(value, PurePosixPath(value).name)
-        return {"file": file, "value": mark(file, value), "because": because, "secret": True}
+        return {"file": file, "value": mark(file, value), "secret": True}
     if setting.get("secret"):
         marked = re.fullmatch(MARK, value)
         return {"file": file, "value": value if marked else mark(file, setting["key"]), "secret": True}

@@ -64,7 +64,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     - throughput: the rate of a topic after the last restart, in percent of its usual rate. Its error is three
       standard deviations.
     - balancer errors: answers of 5xx that clients got of the balancers since the first change, less as many
-      as are usual in that time. What a balancer tried again elsewhere is none.
+      as are usual in that time. What a balancer tried again elsewhere is none, nor is what it answers by
+      itself to consumers of a proxy that stopped, which have to begin anew: these are counted apart.
     - not back: groups that at the end were not Stable, had partitions without an owner, or were further
       behind than usual, and had not been so before.
     - by instance: what instances told Prometheus, the most of each metric before the first change and since;

@@ -283,17 +283,18 @@ def _errors(found: Found, balancer: DataFrame, times: Times, width: int) -> None
     hosts = {row["host"]: row["widest_us"] for row in samples.watched(requests, ("host",), times).collect()}
     if not hosts:
         return
-    counted: Cell = {"hosts": hosts, "requests": 0, "client_errors": 0, "errors": 0, "usual_errors": 0}
+    names = ("requests", "client_errors", "intercepted")
+    counted: Cell = {"hosts": hosts, "errors": 0, "usual_errors": 0} | dict.fromkeys(names, 0)
     drawn: dict[float, int] = {}
     # A row a host and second.
     for row in samples.errors(clients, times, width).orderBy("bin").collect():
-        for name in ("requests", "client_errors"):
+        for name in names:
             counted[name] += row[name]
         counted["usual_errors" if row["usual"] else "errors"] += row["errors"]
         at = row["bin"] * width / 1e6
         drawn[at] = drawn.get(at, 0) + row["errors"]
-    found.errors = counted
-    found.series["errors"] = [[at, count] for at, count in drawn.items()]
+    found.errors = counted | {name: max(0, counted[name]) for name in ("errors", "usual_errors")}
+    found.series["errors"] = [[at, max(0, count)] for at, count in drawn.items()]
 
 
 def _unsampled(found: Found, topics: Iterable[Cell], watch: Watch, times: Times) -> None:

@@ -22,6 +22,8 @@ from kedge.deploy.drift import (
 )
 from kedge.deploy.release_rows import RowChange, changes, kept_rows, of_release
 from kedge.deploy.rendering import render, render_settings
+from kedge.plan.inventory.security import put_file
+from kedge.plan.settings import Sheet
 from tests.compared import Compare, compared, sealed, shipped
 
 PATH = "kafka-rest.properties"
@@ -138,8 +140,10 @@ def test_rows_of_an_instance_hold_no_secret_and_no_path_of_this_machine() -> Non
     secret = setting("a.password", "planted") | {"secret": True}
 
     def copied(folder: str) -> dict[str, Any]:
-        because = f"what {folder}/rest.key holds on the control machine"
-        return setting("key", f"{folder}/rest.key", because) | {"copied": True}
+        sheet = Sheet("rest1 kafka_rest@8082", "measured", {})
+        put_file(sheet, "rest.key", "rest.tls", {"key": f"{folder}/rest.key"})
+        (one,) = sheet.settings
+        return setting(one.key, one.value, one.because) | {"copied": True}
 
     of_anna, of_bert = (planned(secret, copied(f"/home/{name}")) for name in ("anna", "bert"))
     for instance in (of_anna, sealed(of_anna)[0]):

@@ -4,11 +4,11 @@ Each line is a JSON object: ``units`` is a list of ``[unit, at_us, rss_bytes, cp
 unit runs. ``host`` is ``[at_us, cpu_used_us, cpu_idle_us, cpu_stolen_us, memory_waited_us, io_waited_us]``
 and ``links`` a list of ``[interface, received_bytes, sent_bytes, link_bytes_per_s]``, as the evidence table
 pressure has them. ``servers`` is a list of ``[server, status, requests, client_errors, server_errors,
-connection_errors, response_errors, queued]`` of the HAProxy whose runtime socket is given (``socket=PATH``),
-as the table balancer has them. ``metrics`` is a list of ``[unit, at_us, name, value]``, every ten seconds, of
-the units that serve some to Prometheus (``metrics=UNIT=HOST:PORT``) and of the series that are asked for
-(``series=BEGIN``). The program ends soon after nobody reads it any more. Times are by the host's clock. It
-uses nothing but the standard library and what every systemd has.
+connection_errors, response_errors, queued, intercepted]`` of the HAProxy whose runtime socket is given
+(``socket=PATH``), as the table balancer has them. ``metrics`` is a list of ``[unit, at_us, name, value]``,
+every ten seconds, of the units that serve some to Prometheus (``metrics=UNIT=HOST:PORT``) and of the series
+that are asked for (``series=BEGIN``). The program ends soon after nobody reads it any more. Times are by the
+host's clock. It uses nothing but the standard library and what every systemd has.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def links(net: str = "/sys/class/net") -> list[tuple[str, int, int, int | None]]
 
 
 #: Columns of HAProxy's statistics (management guide, 9.1), as the table balancer has them after the requests.
-_COUNTERS = ("hrsp_4xx", "hrsp_5xx", "econ", "eresp", "qcur")
+_COUNTERS = ("hrsp_4xx", "hrsp_5xx", "econ", "eresp", "qcur", "intercepted")
 _ANSWERS = tuple(f"hrsp_{kind}" for kind in ("1xx", "2xx", "3xx", "4xx", "5xx", "other"))
 #: Stands for what clients got: of servers, and of the balancer itself, which no backend counts.
 _CLIENTS = "clients"

@@ -27,7 +27,7 @@ Word = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[!-~]+$")]
 
 
 #: A server of a balancer: its name and status, and counters as the evidence table balancer has them.
-Server = tuple[Word, Word, Count, Count, Count, Count, Count, Count]
+Server = tuple[Word, Word, Count, Count, Count, Count, Count, Count, Count]
 
 
 #: What an instance tells Prometheus: its unit, when, which metric, how much.

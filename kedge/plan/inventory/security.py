@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -287,7 +288,8 @@ def plan_client(
 def put_file(sheet: Sheet, path: str, rule: str, parts: Mapping[str, str]) -> None:
     """Plan a file that holds what files of the control machine hold: ``certificate``, ``key``."""
     for key, source in parts.items():
-        because = f"what {source} holds on the control machine"
+        # Where this machine keeps it is the value, no matter of the host's, and differs from clone to clone.
+        because = f"what {PurePath(source).name} holds on the control machine"
         sheet.settings.append(
             Setting(path, key, source, rule, because, "the inventory", "derived", copied=True)
         )

@@ -36,7 +36,7 @@ def ports_of(
 
 def jmx_ports(instance: PlannedInstance) -> set[int]:
     """Return the ports that a person's own values open for JMX, by the start script's variable or a flag."""
-    own = [s for s in instance.settings if s.by == "person"]
+    own = [s for s in instance.settings if s.key.endswith(("JMX_PORT", "_OPTS")) and s.by == "person"]
     said = [s.value for s in own if s.key == "JMX_PORT"]
     said += [port for s in own if s.key.endswith("_OPTS") for port in _JMX_FLAG.findall(s.value)]
     return {int(port) for port in said if port.isdecimal()}

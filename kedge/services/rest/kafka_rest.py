@@ -23,8 +23,7 @@ from kedge.services.rest.consumers import (
     plan_request_bytes,
 )
 from kedge.services.rest.distribution import Jvm, Keys, RestProcess
-from kedge.services.rest.heap import check_heap, put_heap
-from kedge.services.rest.java_options import collectors, put_options
+from kedge.services.rest.heap import check_heap, collectors, put_heap, put_options
 from kedge.services.rest.jetty import accept_queue_finding, plan_jetty
 from kedge.services.rest.logs import metrics_agent, plan_flood, plan_logs
 from kedge.services.rest.producer import plan_batch, plan_buffer, plan_linger, plan_waits

@@ -24,8 +24,7 @@ from kedge.services.rest.distribution import (
     Software,
     Versions,
 )
-from kedge.services.rest.heap import as_flags, check_heap, heap_of, planned_heap
-from kedge.services.rest.java_options import check_options, collectors
+from kedge.services.rest.heap import as_flags, check_heap, check_options, collectors, heap_of, planned_heap
 from kedge.services.rest.logs import plan_flood, plan_logs
 from kedge.services.rest.memory import Connection
 from kedge.services.rest.producer import BUFFER_BYTES, plan_waits
