@@ -123,10 +123,10 @@ GROUP_OFFSETS: Final = _table(
 #: One sample of a balancer's server, counters since the balancer's process began, as HAProxy has them: its
 #: answers, those of 4xx and of 5xx, connections that failed, answers that broke off, and requests that wait.
 #: Server ``clients`` is the balancer's front: all that clients got, its own answers as well. Of these,
-#: ``intercepted`` are what it answers by itself (503) to consumers of a proxy that stopped.
+#: ``own_errors`` are what it answers by itself (503) to consumers of a proxy that stopped.
 BALANCER: Final = _table(
     "host:string server:string at_us:long status:string requests:long client_errors:long server_errors:long "
-    "connection_errors:long response_errors:long queued:long intercepted:long??"
+    "connection_errors:long response_errors:long queued:long own_errors:long??"
 )
 
 #: One sample of what an instance tells Prometheus, where it has an agent for it (kedge.plan.metrics).

@@ -283,7 +283,7 @@ def _errors(found: Found, balancer: DataFrame, times: Times, width: int) -> None
     hosts = {row["host"]: row["widest_us"] for row in samples.watched(requests, ("host",), times).collect()}
     if not hosts:
         return
-    names = ("requests", "client_errors", "intercepted")
+    names = ("requests", "client_errors", "own_errors")
     counted: Cell = {"hosts": hosts, "errors": 0, "usual_errors": 0} | dict.fromkeys(names, 0)
     drawn: dict[float, int] = {}
     # A row a host and second.

@@ -281,24 +281,24 @@ def errors(clients: DataFrame, times: Times, width_us: int) -> DataFrame:
     """Return by host, bin, and whether it is usual time, what was counted.
 
     Where one counter went down the process began anew: all that each has is new. What a balancer answers
-    by itself tells consumers of a proxy that stopped to begin anew: these are ``intercepted``, and no errors.
+    by itself tells consumers of a proxy that stopped to begin anew: these are ``own_errors``, and no errors.
 
     Returns:
-        host, bin, usual, requests, client_errors, intercepted, and errors, which may be below 0 in a bin: an
-        answer is counted as intercepted before it is counted by its status.
+        host, bin, usual, requests, client_errors, own_errors, and errors, which may be below 0 in a bin: a
+        balancer's counters are not read at one moment.
     """
     by = Window.partitionBy("host").orderBy("at_us")
-    counters = ("requests", "client_errors", "server_errors", "intercepted")
-    clients = clients.withColumn("intercepted", F.coalesce("intercepted", F.lit(0)))
-    anew = reduce(Column.__or__, [F.col(name) < F.lag(name).over(by) for name in counters])
+    counted = ("requests", "client_errors", "server_errors")
+    clients = clients.withColumn("own_errors", F.coalesce("own_errors", F.lit(0)))
+    anew = reduce(Column.__or__, [F.col(name) < F.lag(name).over(by) for name in counted])
     new = [
         (F.col(name) - F.when(anew, F.lit(0)).otherwise(F.lag(name).over(by))).alias(name)
-        for name in counters
+        for name in (*counted, "own_errors")
     ]
     steps = clients.select("host", "at_us", *new).na.drop()
-    steps = steps.withColumn("errors", F.col("server_errors") - F.col("intercepted"))
+    steps = steps.withColumn("errors", F.col("server_errors") - F.col("own_errors"))
     number = F.floor((F.col("at_us") - times.begin_us) / width_us).alias("bin")
     before = (F.col("at_us") <= times.usual_us).alias("usual")
     return steps.groupBy("host", number, before).agg(
-        *(F.sum(name).alias(name) for name in ("requests", "client_errors", "errors", "intercepted"))
+        *(F.sum(name).alias(name) for name in ("requests", "client_errors", "errors", "own_errors"))
     )

@@ -271,7 +271,7 @@ def _watched(folder: Path, seconds: int) -> dict[str, Any]:
         "connection_errors": 0,
         "response_errors": 0,
         "queued": 0,
-        "intercepted": 0,
+        "own_errors": 0,
     }
     server = {"host": "lb", "server": "clients", "status": "UP"}
     write_table(folder, "balancer", sampled | server | counters | {"requests": end}, "watch-lb")

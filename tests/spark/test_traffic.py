@@ -286,13 +286,13 @@ def test_a_group_that_was_empty_all_the_time_passes(spark: SparkSession) -> None
 
 
 def balancer(
-    errors: Of, server: str = "clients", requests: Of = lambda at: 50 * at, intercepted: Of = lambda at: 0
+    errors: Of, server: str = "clients", requests: Of = lambda at: 50 * at, own_errors: Of = lambda at: 0
 ) -> list[Row]:
     def row(at: int) -> Row:
         who = {"host": "lb", "server": server, "at_us": us(at), "status": "UP", "queued": 0}
         of_server = 0 if server == "clients" else errors(at)
         counters = {"client_errors": 0, "connection_errors": of_server, "response_errors": of_server}
-        told = {"intercepted": intercepted(at)}
+        told = {"own_errors": own_errors(at)}
         return who | counters | told | {"requests": requests(at), "server_errors": errors(at)}
 
     return [row(at) for at in SECONDS]
@@ -340,13 +340,13 @@ def test_only_what_clients_got_is_an_error_of_a_balancer(spark: SparkSession) ->
 
 def test_consumers_that_a_balancer_tells_to_begin_anew_are_no_errors(spark: SparkSession) -> None:
     run, levels = about(balancers=["lb"]), {"balancer_errors": 0}
-    # Twelve, each counted as intercepted a second before it is counted as answered; then one of a server.
+    # Twelve, each counted as the balancer's own a second before it is counted at all; then one of a server.
     told = balancer(
-        lambda at: min(max(at - 121, 0), 12) + (at > 150), intercepted=lambda at: min(max(at - 120, 0), 12)
+        lambda at: min(max(at - 121, 0), 12) + (at > 150), own_errors=lambda at: min(max(at - 120, 0), 12)
     )
     result = found(spark, run, levels | {"balancer_errors": 1}, balancer=told)
     assert (result.verdict, result.measured["balancer"]["errors"]) == ("pass", 1)
-    assert result.measured["balancer"]["intercepted"] == 12
+    assert result.measured["balancer"]["own_errors"] == 12
     assert found(spark, run, levels, balancer=told).verdict == "fail"
 
 

@@ -158,9 +158,9 @@ def test_balancer_of_a_watch_is_sampled_by_its_socket(tmp_path: Path) -> None:
 def test_balancer_tells_of_each_server_and_of_what_clients_got(tmp_path: Path) -> None:
     counted = "hrsp_1xx,hrsp_2xx,hrsp_3xx,hrsp_4xx,hrsp_5xx,hrsp_other"
     told = (
-        f"# pxname,svname,status,qcur,econ,eresp,{counted},intercepted,\n"
-        "rest,FRONTEND,OPEN,,,,0,9,0,9,9,0,4,\n"
-        "rest,rest1:8082,UP 1/2,2,3,4,0,100,0,5,6,0,,\n"
+        f"# pxname,svname,status,qcur,econ,eresp,{counted},\n"
+        "rest,FRONTEND,OPEN,,,,0,9,0,9,9,0,\n"
+        "rest,rest1:8082,UP 1/2,2,3,4,0,100,0,5,6,0,\n"
         "rest,BACKEND,UP,0,3,4,0,100,0,5,8,0,\n"
         "rest_consumers,rest1:8082,UP 1/2,0,0,0,0,50,0,1,0,0,\n"
         "rest_consumers,BACKEND,UP,0,0,0,0,50,0,1,0,0,\n"
@@ -179,14 +179,14 @@ def test_balancer_tells_of_each_server_and_of_what_clients_got(tmp_path: Path) -
         threading.Thread(target=answer).start()
         found = host_sampler.servers(str(path))
     assert found == [
-        ["clients", "OPEN", 27, 9, 9, 0, 0, 0, 4],
+        ["clients", "OPEN", 27, 9, 9, 0, 0, 0, 1],
         ["rest1:8082", "UP_1/2", 162, 6, 6, 3, 4, 2, 0],
     ]
     sampled = json.loads(line()) | {"servers": found}
     (clients, first) = rows("lb1", {}, json.dumps(sampled).encode())["balancer"]
     assert first["server"] == "rest1:8082"
     assert (first["requests"], first["server_errors"], first["queued"]) == (162, 6, 2)
-    assert (clients["at_us"], clients["server_errors"], clients["intercepted"]) == (9, 9, 4)
+    assert (clients["at_us"], clients["server_errors"], clients["own_errors"]) == (9, 9, 1)
 
 
 AGENT = (

@@ -4,7 +4,7 @@ Each line is a JSON object: ``units`` is a list of ``[unit, at_us, rss_bytes, cp
 unit runs. ``host`` is ``[at_us, cpu_used_us, cpu_idle_us, cpu_stolen_us, memory_waited_us, io_waited_us]``
 and ``links`` a list of ``[interface, received_bytes, sent_bytes, link_bytes_per_s]``, as the evidence table
 pressure has them. ``servers`` is a list of ``[server, status, requests, client_errors, server_errors,
-connection_errors, response_errors, queued, intercepted]`` of the HAProxy whose runtime socket is given
+connection_errors, response_errors, queued, own_errors]`` of the HAProxy whose runtime socket is given
 (``socket=PATH``), as the table balancer has them. ``metrics`` is a list of ``[unit, at_us, name, value]``,
 every ten seconds, of the units that serve some to Prometheus (``metrics=UNIT=HOST:PORT``) and of the series
 that are asked for (``series=BEGIN``). The program ends soon after nobody reads it any more. Times are by the
@@ -92,7 +92,7 @@ def links(net: str = "/sys/class/net") -> list[tuple[str, int, int, int | None]]
 
 
 #: Columns of HAProxy's statistics (management guide, 9.1), as the table balancer has them after the requests.
-_COUNTERS = ("hrsp_4xx", "hrsp_5xx", "econ", "eresp", "qcur", "intercepted")
+_COUNTERS = ("hrsp_4xx", "hrsp_5xx", "econ", "eresp", "qcur")
 _ANSWERS = tuple(f"hrsp_{kind}" for kind in ("1xx", "2xx", "3xx", "4xx", "5xx", "other"))
 #: Stands for what clients got: of servers, and of the balancer itself, which no backend counts.
 _CLIENTS = "clients"
@@ -110,8 +110,10 @@ def servers(path: str) -> list[list[str | int]]:
             answer += piece
     totals: dict[str, list[int]] = {}
     status: dict[str, str] = {}
+    passed_on = 0
     for row in csv.DictReader(io.StringIO(answer.decode(errors="replace").lstrip("# "))):
         if row["svname"] == "BACKEND":
+            passed_on += int(row.get("hrsp_5xx") or 0)
             continue
         name = _CLIENTS if row["svname"] == "FRONTEND" else row["svname"]
         counts = [sum(int(row.get(column) or 0) for column in _ANSWERS)]
@@ -120,7 +122,9 @@ def servers(path: str) -> list[list[str | int]]:
         before = totals.get(name, [0] * len(counts))
         totals[name] = [a + b for a, b in zip(before, counts)]  # noqa: B905 - hosts may have Python 3.9
         status.setdefault(name, row["status"].replace(" ", "_"))
-    return [[name, status[name], *counts] for name, counts in totals.items()]
+    # What a rule of the front answers comes to no backend.
+    own = {_CLIENTS: totals[_CLIENTS][2] - passed_on} if _CLIENTS in totals else {}
+    return [[name, status[name], *counts, max(0, own.get(name, 0))] for name, counts in totals.items()]
 
 
 #: An agent that tells of every client makes some 100 kB.
