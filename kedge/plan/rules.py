@@ -23,6 +23,7 @@ CHANGED: Final[Mapping[str, str]] = {
     "canary.login": "0.2.0",
     "canary.memory": "0.2.0",
     "canary.mirror": "0.2.0",
+    "canary.rest": "0.2.0",
     "canary.scrape": "0.2.0",
     "canary.share": "0.2.0",
     "canary.topic": "0.2.0",

@@ -71,7 +71,9 @@ class Canary:
         numbers = {"name": "leaf", "window_s": window_s, "keep_windows": 50, "keep_mib": 50}
         numbers |= {"scrape_address": self.scrape[0], "scrape_port": self.scrape[1]}
         (self.config / "canary.yaml").write_text(yaml.safe_dump(numbers))
-        (self.config / "loads.json").write_text(json.dumps({"loads": loads, "levels": judged(levels)}))
+        (self.config / "loads.json").write_text(
+            json.dumps({"loads": loads, "levels": judged(levels, rest=False, mirrored=False)})
+        )
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Canary:

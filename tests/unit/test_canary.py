@@ -31,6 +31,7 @@ from kedge.evidence.canary import (
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.secrets import seal
 from kedge.plan.plan import Plan
+from kedge.services.canary.loads import judged
 from kedge.services.planning import make_plan
 from kedge.services.rights import rights_of
 from plugins.module_utils import node_lock
@@ -89,6 +90,49 @@ def test_a_level_that_one_window_cannot_show_is_an_error(window_s: int, rate: fl
     found = said(plan, "canary.judged")
     assert len(found) == errors
     assert all("set canary_window_s to 1000, or canary_records_per_s to 34" in one for one in found)
+
+
+def test_levels_of_what_a_canary_does_not_do_are_none_of_its_own() -> None:
+    latency = {"kafka": {"ack_max_ms": 500, "append_max_ms": 9}, "rest": {"ack_p999_ms": 100}}
+    levels = {"latency": latency, "mirror": {"lag_p99_ms": 5}, "throughput": {"kafka": {"records_per_s": 9}}}
+    found = judged(levels, rest=False, mirrored=False)
+    assert found == {"latency": {"kafka": {"ack_max_ms": 500}}, "settings": {"different": None}}
+    plan = make_plan(inventory(service_levels={"latency": latency}, canary_window_s=60))
+    assert said(plan, "canary.judged") == []
+    both = judged(levels, rest=True, mirrored=True)
+    assert (both["latency"]["rest"], both["mirror"]) == (latency["rest"], levels["mirror"])
+
+
+@pytest.mark.parametrize(
+    ("values", "rule", "words"),
+    [
+        ({"canary_rest": True}, "canary.rest", "no balancer has REST proxies of leaf"),
+        (
+            {"canary_user": "app", "kafka_rest_user": "app"},
+            "canary.login",
+            "which kafka_rest_user is as well",
+        ),
+    ],
+)
+def test_what_a_canary_cannot_do_is_an_error_of_the_plan(
+    values: dict[str, Any], rule: str, words: str
+) -> None:
+    assert any(words in one for one in said(make_plan(inventory(**values)), rule))
+
+
+def test_proxies_that_ask_for_a_login_want_one_of_the_canary() -> None:
+    groups = {"rest_balancer": ("lb1",), "canary": ("rest1",)}
+    inventory = rest(2, groups=groups, common={"canary_cluster": "leaf"}, users={"a": "secret-a"})
+    assert any("the canary has none" in one for one in said(make_plan(inventory), "canary.rest"))
+
+
+def test_a_window_whose_audit_was_killed_is_unknown_and_not_audited_for_ever(tmp_path: Path) -> None:
+    folder = window(tmp_path, "one")
+    (folder / "audit.begun").touch()
+    audit_windows(config(tmp_path / "config"), tmp_path, "local[1]", None)
+    result = read_result(folder)
+    assert result is not None
+    assert (result.verdict, "was killed" in result.because[0]) == ("unknown", True)
 
 
 def test_a_canary_that_is_more_than_a_percent_of_the_workload_is_named() -> None:

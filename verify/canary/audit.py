@@ -32,6 +32,8 @@ from verify.process import now_us
 
 #: What runs on the host goes first, the canary's load among it.
 _LOWEST: Final = 19
+#: In the folder of a window whose audit began.
+_BEGUN: Final = "audit.begun"
 
 
 def run(config_folder: Path, home: Path, master: str, memory: str | None = None) -> int:
@@ -80,6 +82,11 @@ def _due(folder: Path) -> Window | None:
 def _audit(config: CanaryConfig, home: Path, auditor: Auditor, folder: Path, window: Window) -> WindowResult:
     if window.state != "closed":
         return unaudited(window, window.why)
+    # One that ends the audit, by its memory or its time, must not do so again and again.
+    begun = folder / _BEGUN
+    if begun.exists():
+        return unaudited(window, f"its audit was killed, by its memory or its time; see {home / 'audit.log'}")
+    begun.touch()
     levels, log = folder / "slo.yml", home / "audit.log"
     levels.write_text(yaml.safe_dump(levels_of(config, window), sort_keys=False), encoding="utf-8")
     report, began = folder / "report", time.monotonic()

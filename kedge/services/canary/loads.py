@@ -17,7 +17,7 @@ from kedge.services.rest.distribution import SERVICE as REST
 SERVICE: Final = "canary"
 #: Beyond it an outcome is told as unknown, so that a window ends with what became of each record.
 _ANSWER_MS: Final = 30_000
-_BALANCER: Final = "rest_balancer"
+BALANCER: Final = "rest_balancer"
 #: Variables that the role reads and no rule does.
 OF_ROLE: Final = ("canary_cache", "canary_python")
 
@@ -40,7 +40,7 @@ def by_rest(inventory: Inventory, canary: Canary) -> bool:
     if canary.rest is not None:
         return canary.rest
     ours = any(inventory.hosts[h].get(f"{REST}_cluster") == canary.cluster for h in inventory.group(REST))
-    return ours and bool(inventory.group(_BALANCER))
+    return ours and bool(inventory.group(BALANCER))
 
 
 def topic(host: str, way: str, turn: int) -> str:
@@ -108,13 +108,20 @@ def canary_loads(inventory: Inventory) -> Iterator[Mapping[str, Any]]:
         yield from loads_of(inventory, host, canary)
 
 
-def judged(levels: Mapping[str, Any]) -> dict[str, Any]:
+def judged(levels: Mapping[str, Any], *, rest: bool, mirrored: bool) -> dict[str, Any]:
     """Return of service levels what a canary's window can be held to.
 
-    Left out is what needs the workload's rate or what only hosts know: throughput, memory, settings.
+    Left out is what needs the workload's rate or what only hosts know: throughput, memory, settings; what a
+    path has that the canary does not take; and times of appending, which its topics do not keep.
     """
-    kept = {"delivery", "latency", "rebalance", "zombies", "mirror", "partitions"}
+    kept = {"delivery", "latency", "rebalance", "zombies", "partitions", *(["mirror"] if mirrored else [])}
     found = {check: level for check, level in levels.items() if check in kept}
+    if found.get("latency"):
+        found["latency"] = {
+            via: {key: value for key, value in (part or {}).items() if not key.startswith("append_")}
+            for via, part in found["latency"].items()
+            if via == "kafka" or rest
+        }
     return {**found, "settings": {"different": None}}
 
 

@@ -17,8 +17,10 @@ from kedge.plan.inventory.service_levels import check_model, service_levels
 from kedge.plan.plan import Part, PlannedInstance
 from kedge.plan.service import put_stop
 from kedge.plan.settings import Choice, Setting, Sheet
+from kedge.plan.values import int_or_zero
 from kedge.plan.variable_messages import declare
 from kedge.services.canary.loads import (
+    BALANCER,
     SERVICE,
     by_rest,
     canaries,
@@ -60,11 +62,14 @@ def plan_canaries(inventory: Inventory) -> Part:
             findings += sheet.findings
             continue
         cluster, loads = known[canary.cluster], loads_of(inventory, host, canary)
-        levels = judged(service_levels(inventory))
+        by = {"rest": by_rest(inventory, canary), "mirrored": _mirrored(inventory, canary, loads)}
+        levels = judged(service_levels(inventory), **by)
         findings += (wrong := check_model(Levels, "canary_steady_levels", canary.steady_levels))
-        steady = judged(canary.steady_levels) if canary.steady_levels and not wrong else {}
+        steady = judged(canary.steady_levels, **by) if canary.steady_levels and not wrong else {}
         _settings(sheet, canary)
-        _login(sheet, cluster, canary, by_rest(inventory, canary))
+        _login(sheet, cluster, canary, by["rest"])
+        _own_login(sheet, inventory, host, canary)
+        _rest(sheet, inventory, canary, by["rest"])
         _judgeable(sheet, canary, merged(levels, steady))
         _share(sheet, inventory, canary)
         _mirrors(sheet, inventory, canary, loads)
@@ -122,6 +127,58 @@ def _login(sheet: Sheet, cluster: KafkaCluster, canary: Canary, rest: bool) -> N
     )
 
 
+def _own_login(sheet: Sheet, inventory: Inventory, host: str, canary: Canary) -> None:
+    """Find a login that a service has as well: the canary's few rights would take the place of its own."""
+    others = {
+        name
+        for variables in inventory.hosts.values()
+        for name, value in variables.items()
+        if name.endswith("_user") and value == canary.user and not name.startswith(("ansible_", "canary_"))
+    }
+    if canary.user and others:
+        sheet.error(
+            "canary.login",
+            f"canary_user is {canary.user}, which {sorted(others)[0]} is as well: that login "
+            "would have the rights of a canary alone",
+            "give the canary a user of its own",
+            variable="canary_user",
+        )
+
+
+def _rest(sheet: Sheet, inventory: Inventory, canary: Canary, rest: bool) -> None:
+    """Find proxies that the canary cannot send through."""
+    proxies = [inventory.hosts[name] for name in inventory.group(REST)]
+    if not rest:
+        return
+    if not inventory.group(BALANCER) or not any(
+        one.get(f"{REST}_cluster") == canary.cluster for one in proxies
+    ):
+        sheet.error(
+            "canary.rest",
+            f"canary_rest is true, and no balancer has REST proxies of {canary.cluster} behind it",
+            "leave canary_rest out, or set it to false",
+            variable="canary_rest",
+        )
+    elif any(one.get(f"{REST}_users") for one in proxies) and not canary.rest_user:
+        sheet.error(
+            "canary.rest",
+            "the REST proxies ask for a login, and the canary has none",
+            "set canary_rest_user and canary_rest_password to a login of kafka_rest_users",
+            variable="canary_rest_user",
+        )
+
+
+def _mirrored(inventory: Inventory, canary: Canary, loads: list[dict[str, Any]]) -> bool:
+    """Return whether a flow copies what the canary sends to a cluster that asks for no login."""
+    topic, known = loads[0]["kafka"]["topic"], clusters(inventory)[0]
+    targets = (
+        known.get(flow.target)
+        for flow in flow_facts(inventory).values()
+        if flow.source == canary.cluster and flow.copy_of(topic) is not None
+    )
+    return any(target is not None and target.security is None for target in targets)
+
+
 def _judgeable(sheet: Sheet, canary: Canary, levels: Mapping[str, Any]) -> None:
     """Find levels of which one window has too few records."""
     records = canary.records_per_s * canary.window_s
@@ -155,7 +212,7 @@ def _share(sheet: Sheet, inventory: Inventory, canary: Canary) -> None:
         topic.target_mb_per_s or 0 for topic in topics(inventory)[0] if topic.cluster == canary.cluster
     )
     workloads = [inventory.hosts[host].get(f"{REST}_workload") for host in inventory.group(REST)]
-    rest = sum(int(w.get("records_per_s") or 0) for w in workloads if isinstance(w, Mapping))
+    rest = sum(int_or_zero(w.get("records_per_s")) for w in workloads if isinstance(w, Mapping))
     rest = rest if by_rest(inventory, canary) else 0
     for what, mine, all_of in (
         (f"{planned:g} MB/s of kafka_topics", mb_per_s, planned),
