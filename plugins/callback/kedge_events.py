@@ -28,6 +28,7 @@ EXAMPLES = r"""
 import atexit
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -73,10 +74,11 @@ class CallbackModule(CallbackBase):
         """Say that the run's watch goes on, and the command that judges it."""
         folder = self._folder
         if folder is not None and goes_on(folder, "watch"):
-            run = f"--run-dir {folder} --inventory {folder}/inventory.yml --wait-s {_WAIT_S}"
+            words = ["--run-dir", folder, "--inventory", folder / "inventory.yml", "--wait-s", _WAIT_S]
+            audit = shlex.join(map(str, [sys.executable, "-m", "verify.audit", *words]))
             self._display.display(
                 "The watch goes on until groups have caught up. Wait for its verdict: "
-                f"cd {_CLONE} && {sys.executable} -m verify.audit {run}"
+                f"cd {shlex.quote(str(_CLONE))} && {audit}"
             )
 
     def v2_runner_on_ok(self, result: Any) -> None:

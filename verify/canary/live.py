@@ -75,6 +75,7 @@ class Live:
         self._window_end = gauge("window_end_timestamp_seconds", f"End of {audited}.", "cluster")
         self._audited = gauge("audit_timestamp_seconds", "When a window was audited last.", "cluster")
         self._kept = gauge("windows", "Windows that are kept, by verdict.", "cluster", "verdict")
+        self._began = time.time()
         self._clusters = sorted({load.cluster for load in config.loads})
         self._of_windows: dict[str, _OfWindow] = {}
         self._last: dict[tuple[str, str, str], float] = {}
@@ -139,6 +140,8 @@ class Live:
                 self._kept.labels(cluster, verdict).set(kept)
                 self._verdict.labels(cluster, verdict).set(last is not None and last.verdict == verdict)
             if last is None:
+                # An audit that never works is late as well.
+                self._window_end.labels(cluster).set(self._began)
                 continue
             self._window_end.labels(cluster).set(_end_us(last) / 1e6)
             self._audited.labels(cluster).set(max(r.audited_us for r in self._results.values()) / 1e6)

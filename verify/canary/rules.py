@@ -107,13 +107,17 @@ def _alerts(one: CanaryOf) -> Iterator[dict[str, Any]]:
         said = f"No {what} {on} by {{{{ $labels.path }}}} for {{{{ $value | humanizeDuration }}}}."
         yield _alert(one, f"No{kind.capitalize()}", expr, "page", said)
     lost = f'kedge_canary_records_total{{{of},outcome=~"failed|unknown"}}'
-    expr = f"sum by (cluster, path) (increase({lost}[2m])) > 0 {_STEADY}"
+    # What failed in a change is no news after it.
+    steady = "unless on (cluster) max_over_time(kedge_canary_planned[2m]) == 1"
+    expr = f"sum by (cluster, path) (increase({lost}[2m])) > 0 {steady}"
     yield _alert(
         one, "Errors", expr, "page", f"Records failed, or got no answer, {on} by {{{{ $labels.path }}}}."
     )
     verdict = f"kedge_canary_window_verdict{{{of},verdict="
-    said = f"The audit of the last window {on} failed."
-    yield _alert(one, "WindowFailed", f'{verdict}"fail"}} == 1', "page", said)
+    said = f"The audit of a window {on} failed."
+    # A window that comes after it may be over before anybody asks for the verdict.
+    failed = f'delta(kedge_canary_windows{{{of},verdict="fail"}}[{2 * one.window_s}s]) > 0'
+    yield _alert(one, "WindowFailed", f'{verdict}"fail"}} == 1 or {failed}', "page", said)
     said, lasts = f"Of the last windows {on} nothing is known.", f"{2 * one.window_s}s"
     yield _alert(one, "WindowUnknown", f'{verdict}"unknown"}} == 1', "ticket", said, lasts)
     late = f"time() - kedge_canary_window_end_timestamp_seconds{{{of}}} > {3 * one.window_s + 900}"

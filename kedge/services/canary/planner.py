@@ -53,6 +53,7 @@ def plan_canaries(inventory: Inventory) -> Part:
     known, names = clusters(inventory)[0], cluster_names(inventory)
     services: dict[str, dict[str, tuple[PlannedInstance, ...]]] = {}
     planned_topics: Topics = {}
+    hosts: dict[str, str] = {}
     for host, canary in found.items():
         sheet = Sheet(f"{host} {SERVICE}@{canary.cluster}", "measured", {}, reader=inventory.reader)
         if canary.cluster not in known:
@@ -61,6 +62,9 @@ def plan_canaries(inventory: Inventory) -> Part:
                 sheet.error("canary.cluster", what, declare(names), variable="canary_cluster")
             findings += sheet.findings
             continue
+        if (other := hosts.setdefault(canary.cluster, host)) != host:
+            what = f"{other} is a canary of {canary.cluster} as well; alerts tell canaries by their cluster"
+            sheet.error("canary.cluster", what, "leave one of them", variable="canary_cluster")
         cluster, loads = known[canary.cluster], loads_of(inventory, host, canary)
         by = {"rest": by_rest(inventory, canary), "mirrored": _mirrored(inventory, canary, loads)}
         levels = judged(service_levels(inventory), **by)
