@@ -166,6 +166,13 @@ def test_windows_follow_without_a_gap_and_each_gets_its_verdict(canary: Callable
         assert later["started_us"] + later["warm_up_us"] < earlier["measured_until_us"]
         assert later["topics"][0]["topic"] != earlier["topics"][0]["topic"]
 
+
+@pytest.mark.long  # Spark starts for it
+def test_windows_in_which_all_went_well_pass_and_their_evidence_goes(canary: Callable[..., Canary]) -> None:
+    one = canary().start()
+    one.await_closed(2)
+    assert one.end() == 0, one.output.read_text()
+    windows = one.windows()
     one.audit()
     results = one.results()
     assert [result.verdict for result in results] == ["pass"] * len(windows), results
