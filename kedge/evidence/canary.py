@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from kedge.evidence.files import replace_text
 from kedge.evidence.load_options import LoadSpec
-from kedge.evidence.writing import write_json
 
 #: Topics and groups come in turns, so that a window begins before the one before it is read to its end.
 TURNS: Final = 2
@@ -100,7 +100,7 @@ def folders(home: Path) -> list[Path]:
 
 def write_window(folder: Path, window: Window) -> None:
     """Replace window.json at once; raises OSError."""
-    write_json(folder / _WINDOW, window.model_dump())
+    replace_text(folder / _WINDOW, window.model_dump_json(indent=1) + "\n")
 
 
 def read_window(folder: Path) -> Window | None:
@@ -113,7 +113,7 @@ def read_window(folder: Path) -> Window | None:
 
 def write_result(folder: Path, result: WindowResult) -> None:
     """Replace verdict.json at once; raises OSError."""
-    write_json(folder / _VERDICT, result.model_dump())
+    replace_text(folder / _VERDICT, result.model_dump_json(indent=1) + "\n")
 
 
 def read_result(folder: Path) -> WindowResult | None:
