@@ -29,6 +29,7 @@ from kedge.evidence.canary import (
     write_window,
 )
 from kedge.plan.hosts import Inventory
+from kedge.plan.inventory.clusters import clusters
 from kedge.plan.inventory.secrets import seal
 from kedge.plan.plan import Plan
 from kedge.services.canary.loads import judged
@@ -162,8 +163,6 @@ def secured() -> Inventory:
 
 
 def test_its_login_may_use_the_topics_of_its_turns_and_no_other() -> None:
-    from kedge.plan.inventory.clusters import clusters  # noqa: PLC0415
-
     found = rights_of(secured(), "leaf", clusters(secured())[0]["leaf"].security)["canary"]
     writes = {r["name"] for r in found if "WRITE" in r["operations"]}
     assert writes == {"kedge-canary-c1-kafka-0", "kedge-canary-c1-kafka-1"}

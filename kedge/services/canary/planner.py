@@ -66,17 +66,16 @@ def plan_canaries(inventory: Inventory) -> Part:
             what = f"{other} is a canary of {canary.cluster} as well; alerts tell canaries by their cluster"
             sheet.error("canary.cluster", what, "leave one of them", variable="canary_cluster")
         cluster, loads = known[canary.cluster], loads_of(inventory, host, canary)
-        by = {"rest": by_rest(inventory, canary), "mirrored": _mirrored(inventory, canary, loads)}
+        by = {"rest": by_rest(inventory, canary), "mirrored": _mirrors(sheet, inventory, canary, loads)}
         levels = judged(service_levels(inventory), **by)
         findings += (wrong := check_model(Levels, "canary_steady_levels", canary.steady_levels))
         steady = judged(canary.steady_levels, **by) if canary.steady_levels and not wrong else {}
         _settings(sheet, canary)
         _login(sheet, cluster, canary, by["rest"])
-        _own_login(sheet, inventory, host, canary)
+        _own_login(sheet, inventory, canary)
         _rest(sheet, inventory, canary, by["rest"])
         _judgeable(sheet, canary, merged(levels, steady))
         _share(sheet, inventory, canary)
-        _mirrors(sheet, inventory, canary, loads)
         of_cluster = planned_topics.setdefault(canary.cluster, {})
         for topic in [part["topic"] for load in loads for part in (load["kafka"], load.get("rest")) if part]:
             of_cluster[topic] = _topic(sheet, inventory, cluster, canary, topic)
@@ -131,7 +130,7 @@ def _login(sheet: Sheet, cluster: KafkaCluster, canary: Canary, rest: bool) -> N
     )
 
 
-def _own_login(sheet: Sheet, inventory: Inventory, host: str, canary: Canary) -> None:
+def _own_login(sheet: Sheet, inventory: Inventory, canary: Canary) -> None:
     """Find a login that a service has as well: the canary's few rights would take the place of its own."""
     others = {
         name
@@ -170,17 +169,6 @@ def _rest(sheet: Sheet, inventory: Inventory, canary: Canary, rest: bool) -> Non
             "set canary_rest_user and canary_rest_password to a login of kafka_rest_users",
             variable="canary_rest_user",
         )
-
-
-def _mirrored(inventory: Inventory, canary: Canary, loads: list[dict[str, Any]]) -> bool:
-    """Return whether a flow copies what the canary sends to a cluster that asks for no login."""
-    topic, known = loads[0]["kafka"]["topic"], clusters(inventory)[0]
-    targets = (
-        known.get(flow.target)
-        for flow in flow_facts(inventory).values()
-        if flow.source == canary.cluster and flow.copy_of(topic) is not None
-    )
-    return any(target is not None and target.security is None for target in targets)
 
 
 def _judgeable(sheet: Sheet, canary: Canary, levels: Mapping[str, Any]) -> None:
@@ -232,8 +220,9 @@ def _share(sheet: Sheet, inventory: Inventory, canary: Canary) -> None:
             )
 
 
-def _mirrors(sheet: Sheet, inventory: Inventory, canary: Canary, loads: list[dict[str, Any]]) -> None:
-    """Say which flows of its cluster a canary does not see."""
+def _mirrors(sheet: Sheet, inventory: Inventory, canary: Canary, loads: list[dict[str, Any]]) -> bool:
+    """Return whether a canary sees a flow of its cluster; say which ones it does not see."""
+    seen = False
     topic, known = loads[0]["kafka"]["topic"], clusters(inventory)[0]
     for name, flow in flow_facts(inventory).items():
         if flow.source != canary.cluster:
@@ -253,6 +242,9 @@ def _mirrors(sheet: Sheet, inventory: Inventory, canary: Canary, loads: list[dic
                 "the flow",
                 "",
             )
+        else:
+            seen = seen or target is not None
+    return seen
 
 
 def _topic(
