@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import ansible.module_utils
-import ansible.utils.display  # asks ldconfig where libc is: no test does
+import ansible.utils.display  # noqa: F401 - asks ldconfig where libc is: no test does
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
@@ -23,10 +22,6 @@ from lab.fleet.nodes import unusable
 from lab.services.brokers import kafka_jars
 from lab.services.rest_proxies import sandbox_archive, vendor_archives
 from tests.supported import Promises, promise_of
-
-# Ansible ships a module with its helpers as ansible.module_utils; tests import the modules the same way.
-ansible.module_utils.__path__.append(str(Path(__file__).resolve().parents[1] / "plugins" / "module_utils"))
-
 
 # The garbage collector would walk over thousands of collected tests again and again: a quarter of all time.
 gc.set_threshold(50_000, 20, 50)
