@@ -8,6 +8,7 @@ to mend it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -44,6 +45,16 @@ class DefaultRule(NamedTuple):
     """Marks a variable that the plan gives a value where the inventory does not: by which rule."""
 
     rule: str
+
+
+class Asked(NamedTuple):
+    """Marks a number of a workload that a review asks for where it decides something: with what it is tried.
+
+    Without ``other`` it is tried with ten times its default, or 100; ``beside`` are numbers that it needs.
+    """
+
+    other: Scalar | None = None
+    beside: Mapping[str, Scalar] = MappingProxyType({})
 
 
 class Since(NamedTuple):

@@ -13,6 +13,8 @@ from difflib import SequenceMatcher
 from functools import cache, cached_property, partial
 from typing import Any, Final, TypeGuard
 
+from pydantic.fields import FieldInfo
+
 from kedge.evidence.nearest import one_slip
 from kedge.evidence.secrets import holds_secret
 from kedge.keys.catalogue import every_key
@@ -23,7 +25,7 @@ from kedge.plan.plan import Plan
 from kedge.plan.plan_secrets import on_command_line
 from kedge.plan.settings import Advice, Basis, Setting
 from kedge.plan.variable_messages import renamed
-from kedge.plan.variables import Strict
+from kedge.plan.variables import Asked, Strict
 from kedge.plan.version_numbers import numbers
 from kedge.review.as_inventory import (
     PRODUCER,
@@ -620,40 +622,25 @@ def model_of(kind: str) -> type[Strict]:
     return StreamsApp if kind == "streams" else RestWorkload
 
 
-#: What no workload is: names, logins, values of one's own; and what a person would not be asked first.
-_NOT_ASKED: Final = re.compile(
-    r"settings|environment|user|password|servers|^(source|target|topics|name|main_class|jars|lock|arguments)$"
-    r"|^(delivery|version|cluster|measured_capacity|stores|rocksdb|state_dir|jemalloc|profile|instances_per_host)$"
-    r"|^(heap_mib|memory_mib|rocksdb_mib|threads|standbys|processes|restore_.*|gate_.*|.*_seconds|direction)$"
-    r"|^(concurrent_requests|full_reads|replication_policy|exactly_once|group_protocol|target_partitions)$"
-)
+@cache
+def _asked(model: type[Strict]) -> tuple[tuple[str, FieldInfo, Asked], ...]:
+    """Return the numbers that a person may say of a workload, each with how a review tries it."""
+    return tuple(
+        (name, field, mark)
+        for name, field in model.model_fields.items()
+        for mark in field.metadata
+        if isinstance(mark, Asked)
+    )
 
 
 def numbers_of(model: type[Strict]) -> list[str]:
     """Return the numbers that a person may say of a workload."""
-    return [name for name in model.model_fields if not _NOT_ASKED.search(name)]
+    return [name for name, _, _ in _asked(model)]
 
 
-@cache
-def _other_values(kind: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
-    """Return each number of the workload with what it is, and another value than its default."""
-    found = []
-    for name, of_model in model_of(kind).model_fields.items():
-        if _NOT_ASKED.search(name):
-            continue
-        default = of_model.default if isinstance(of_model.default, int | float) else None
-        value: dict[str, Any] = {name: int(default * _NEUTRAL) if default else 100}
-        if name == "latency_budget_ms":
-            value = {name: 600_000}
-        elif name == "fill_ms_p99":
-            value = {name: 5000}
-        elif name in ("max_compression_ratio",):
-            value = {name: 0.5}
-        elif name == "priority":
-            value = {name: "latency"}
-        elif name == "link_mbit_per_s":
-            value |= {"round_trip_ms": 100}
-        elif name in ("readers", "largest_group", "partitions"):
-            value |= {"consumers": 100}
-        found.append((name, (of_model.description or name).rstrip("."), value))
-    return tuple(found)
+def _other_values(kind: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield each number of the workload with what it is, and another value than its default."""
+    for name, field, mark in _asked(model_of(kind)):
+        default = field.default if isinstance(field.default, int | float) else None
+        other = mark.other or (int(default * _NEUTRAL) if default else 100)
+        yield name, (field.description or name).rstrip("."), {name: other, **mark.beside}

@@ -662,6 +662,12 @@ def test_an_option_of_no_use_is_one_clear_line(
     assert said in error
 
 
+def test_what_is_no_number_is_not_offered_as_one(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, mm2__properties="clusters=a,b\na->b.enabled=true\n")
+    with pytest.raises(ReviewError, match="give one of latency_budget_ms, .*fill_ms_p99; docs/reference.md"):
+        review([file], workload=["zzz=5"])
+
+
 def test_files_that_are_none_are_said_to_be_so(tmp_path: Path) -> None:
     (tmp_path / "jar.properties").write_bytes(b"PK\x03\x04\x00\xff")
     for path, said in (

@@ -19,6 +19,7 @@ from kedge.plan.metrics import Metrics
 from kedge.plan.service import GATE_MAX_LAG, GATE_SECONDS
 from kedge.plan.variable_messages import contradiction, wrong_variable
 from kedge.plan.variables import (
+    Asked,
     Count,
     DefaultRule,
     MessageBytes,
@@ -60,29 +61,29 @@ class MirrorFlow(Strict):
     """The cluster to copy to, a name of kafka_clusters."""
     topics: Annotated[list[Annotated[str, AfterValidator(_pattern)]], Field(min_length=1)]
     """Topics to mirror, as regular expressions that match whole names."""
-    latency_budget_ms: Positive
+    latency_budget_ms: Annotated[Positive, Asked(600_000)]
     """Largest age of a record when it arrives."""
-    priority: Literal["bulk", "latency"] = "bulk"
+    priority: Annotated[Literal["bulk", "latency"], Asked("latency")] = "bulk"
     """Whether batches fill for 30 s (bulk) or for 15 s (latency), unless fill times are given."""
     direction: Literal["push", "pull"] = "push"
     """Whether the mirrors' hosts are near the source (push) or near the target (pull)."""
-    round_trip_ms: Annotated[float, Field(ge=0, le=10_000)] = 0
+    round_trip_ms: Annotated[float, Field(ge=0, le=10_000), Asked()] = 0
     """Round trip between the clusters."""
-    link_mbit_per_s: PositiveFloat | None = None
+    link_mbit_per_s: Annotated[PositiveFloat | None, Asked(beside={"round_trip_ms": 100})] = None
     """Bandwidth that the flow may use between the clusters."""
-    mb_per_s: PositiveFloat | None = None
+    mb_per_s: Annotated[PositiveFloat | None, Asked()] = None
     """Rate of the flow at its peak, before compression, in 10^6 bytes a second."""
-    largest_topic_partitions: Positive | None = None
+    largest_topic_partitions: Annotated[Positive | None, Asked()] = None
     """Partitions of its largest topic, if that topic is not in kafka_topics."""
     target_partitions: Positive | None = None
     """Number of partitions that it writes to at the target, if they are not in kafka_topics."""
-    max_message_bytes: MessageBytes | None = None
+    max_message_bytes: Annotated[MessageBytes | None, Asked()] = None
     """max.message.bytes of its topics, if they are not in kafka_topics."""
-    max_compression_ratio: Annotated[float, Field(gt=0, le=1)] = 0.05
+    max_compression_ratio: Annotated[float, Field(gt=0, le=1), Asked(0.5)] = 0.05
     """Compressed size of a batch, divided by its size, at worst; verify.yml measures it."""
-    fill_ms_p95: Positive | None = None
+    fill_ms_p95: Annotated[Positive | None, Asked()] = None
     """Time within which 95 percent of the batches fill; verify.yml measures it."""
-    fill_ms_p99: Positive | None = None
+    fill_ms_p99: Annotated[Positive | None, Asked(5000)] = None
     """Time within which 99 percent of the batches fill; verify.yml measures it."""
     processes: Annotated[Positive | None, DefaultRule("mirror.processes")] = None
     """Number of processes on all hosts together."""

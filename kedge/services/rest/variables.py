@@ -12,40 +12,50 @@ from kedge.plan.measured_capacity import Measured
 from kedge.plan.metrics import Metrics
 from kedge.plan.service import GATE_MAX_LAG, GATE_SECONDS
 from kedge.plan.variable_messages import contradiction
-from kedge.plan.variables import Count, DefaultRule, HeapMib, Port, Positive, Predecessor, Scalar, Strict
+from kedge.plan.variables import (
+    Asked,
+    Count,
+    DefaultRule,
+    HeapMib,
+    Port,
+    Positive,
+    Predecessor,
+    Scalar,
+    Strict,
+)
 from kedge.services.clients.profiles import Profile
 
 
 class RestWorkload(Strict):
     """What the REST proxies of one host have to carry, spread evenly over its instances."""
 
-    consumers: Count = 0
+    consumers: Annotated[Count, Asked()] = 0
     """Consumer instances that clients keep open."""
-    readers: Count | None = None
+    readers: Annotated[Count | None, Asked(beside={"consumers": 100})] = None
     """How many of them read at the same time; if not set, all."""
-    reader_records_per_s: Positive | None = None
+    reader_records_per_s: Annotated[Positive | None, Asked()] = None
     """Records that one of them reads a second; if not set, 100 are assumed."""
-    largest_group: Count = 0
+    largest_group: Annotated[Count, Asked(beside={"consumers": 100})] = 0
     """Members of the largest consumer group, on all hosts together."""
-    partitions: Annotated[int, Field(gt=0, le=100_000)] = 1
+    partitions: Annotated[int, Field(gt=0, le=100_000), Asked(beside={"consumers": 100})] = 1
     """Partitions that one reader is assigned."""
     full_reads: Count = 0
     """Reads at the same time whose answer reaches consumer.request.max.bytes, if more than readers."""
-    records_per_s: Positive | None = None
+    records_per_s: Annotated[Positive | None, Asked()] = None
     """Records that clients produce a second."""
-    records_per_request: Positive = 100
+    records_per_request: Annotated[Positive, Asked()] = 100
     """Records in one produce request."""
-    record_bytes: Positive = 100
+    record_bytes: Annotated[Positive, Asked()] = 100
     """Size of one record."""
     concurrent_requests: Annotated[Positive | None, DefaultRule("jetty.threads")] = None
     """Produce requests in flight; if not set, computed from records_per_s."""
-    connections: Positive | None = None
+    connections: Annotated[Positive | None, Asked()] = None
     """Connections that clients keep open; without it no limit is planned."""
-    produce_wait_ms: Annotated[int, Field(ge=3000, le=600_000)] = 30_000
+    produce_wait_ms: Annotated[int, Field(ge=3000, le=600_000), Asked()] = 30_000
     """How long a client waits for the answer to a produce request."""
-    delivery_latency_ms: Annotated[int, Field(ge=5, le=600_000)] = 1000
+    delivery_latency_ms: Annotated[int, Field(ge=5, le=600_000), Asked()] = 1000
     """Time from a record's append within which a reader has to get it."""
-    client_pause_ms: Annotated[int, Field(ge=100, le=3_600_000)] = 6000
+    client_pause_ms: Annotated[int, Field(ge=100, le=3_600_000), Asked()] = 6000
     """Longest time for which a live client sends no request."""
 
     @model_validator(mode="after")

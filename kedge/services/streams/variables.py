@@ -15,7 +15,7 @@ from kedge.plan.inventory.security import HostFile, KeyPair, Password, Principal
 from kedge.plan.measured_capacity import Measured
 from kedge.plan.service import GATE_MAX_LAG, GATE_SECONDS
 from kedge.plan.variable_messages import missing_variable, wrong_variable
-from kedge.plan.variables import Count, DefaultRule, Positive, Scalar, Strict, Version, role_variables
+from kedge.plan.variables import Asked, Count, DefaultRule, Positive, Scalar, Strict, Version, role_variables
 
 ROLE = "streams_app"
 ARTICLE: Final = "A Journey of Performance Tuning KafkaStream Application"
@@ -141,7 +141,7 @@ class StreamsApp(Strict):
     """Certificate and key towards its cluster, where brokers ask for one."""
     keytab: HostFile | None = None
     """Path on the hosts of the keytab of `streams_app_user`; the service's group has to read it (GSSAPI)."""
-    records_per_s: PositiveFloat | None = None
+    records_per_s: Annotated[PositiveFloat | None, Asked()] = None
     """Records of delivery.input at the peak, all instances; compared with measured_capacity."""
     measured_capacity: MeasuredApplication | None = None
     """Load that the application sustained in a run of capacity.yml; from its recommendations.yml."""
@@ -151,11 +151,11 @@ class StreamsApp(Strict):
     """Number of instances on each host."""
     threads: Annotated[Positive | None, DefaultRule("streams.threads")] = None
     """Stream threads of one process."""
-    record_bytes: Positive = 1000
+    record_bytes: Annotated[Positive, Asked()] = 1000
     """Size of a record, on average."""
-    latency_ms: Positive = 1000
+    latency_ms: Annotated[Positive, Asked()] = 1000
     """How late a result may be."""
-    output_partitions: Annotated[int, Field(ge=0)] = 0
+    output_partitions: Annotated[int, Field(ge=0), Asked()] = 0
     """Partitions of its output topics."""
     exactly_once: bool = False
     """Whether results are exactly once, by transactions."""
