@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kedge.deploy.planned import rollout_value
+from kedge.deploy.planned import named, rollout_value
 from kedge.plan.document import planned_instances
 from kedge.services.registry import SERVICES
 from kedge.services.rollout import ahead, batches
@@ -60,6 +60,68 @@ def rollout_refusal(plan: Mapping[str, Any], service: str, hosts: list[str]) -> 
         if rack:
             seen[rack] = host
     return ""
+
+
+def rounds(
+    planned: Sequence[Mapping[str, Any]],
+    part: str,
+    *,
+    due: Iterable[str] | None,
+    revived: Iterable[str] = (),
+    down: Iterable[str] = (),
+    ahead: int = 0,
+    killed: bool = False,
+    gate: Mapping[str, Any],
+    gates: Mapping[str, Mapping[str, Any]],
+    staged: Mapping[str, Any],
+    former: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Return the instances of a host that restart one after the other, each with its gate and its release.
+
+    Args:
+        planned: the host's instances.
+        part: of those that are due, ``down`` (what balancers have down), ``ahead`` (the first ``ahead``),
+            ``behind`` (the others) or ``all``; or ``gates``, whose gates are asked where the host leaves.
+        due: names of the instances that are due; None: all.
+        revived: names of those that were down, and have been restarted before the others.
+        down: names of those that balancers have down.
+        ahead: how many of the host go first.
+        killed: whether a crash is tested, of one instance.
+        gate: what the cluster of all of them is asked, or nothing.
+        gates: what is asked instead, by name, where each has groups of its own.
+        staged: what ``kedge_release`` or ``kedge_previous_release`` answered in this run.
+        former: name to the release that it ran before it went first: those alone go back to it.
+    """
+    done = set(revived)
+    left = [i for i in planned if (due is None or i["name"] in due) and i["name"] not in done]
+    if killed:
+        chosen = left[:1]
+    elif part == "gates":
+        # Groups of a cluster are those of all its instances.
+        chosen = list(planned) if gates else list(planned[:1])
+    elif part == "down":
+        chosen = named(left, down)
+    elif part == "ahead":
+        chosen = left[:ahead]
+    else:
+        chosen = left[ahead:] if part == "behind" else left
+    releases = {i["name"]: i["release"] for i in staged.get("instances", ())} if former is None else former
+    return [
+        {
+            "name": i["name"],
+            "port": i.get("port"),
+            "gate": gates.get(i["name"], gate),
+            "release": releases.get(i["name"]),
+        }
+        for i in chosen
+        if former is None or i["name"] in former
+    ]
+
+
+def former_releases(facts: Mapping[str, Any], service: str) -> dict[str, str]:
+    """Return what instances of a host ran before this run changed them, as ``kedge_instance`` noted it."""
+    prefix = f"kedge_former_{service}_"
+    return {name.removeprefix(prefix): str(of) for name, of in facts.items() if name.startswith(prefix)}
 
 
 def services_to_leave(plan: Mapping[str, Any], host: str) -> list[str]:

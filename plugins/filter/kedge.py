@@ -21,12 +21,14 @@ from kedge.deploy.planned import (
     vendor_controls,
 )
 from kedge.deploy.restarts import (
+    former_releases,
     reboot_hosts,
     reboot_refusal,
     rollout_ahead,
     rollout_batches,
     rollout_down,
     rollout_refusal,
+    rounds,
     services_to_leave,
 )
 from kedge.deploy.rollback import refusal, steps
@@ -74,11 +76,6 @@ def noticed_refusal(drift: Mapping[str, Mapping[str, Mapping[str, Any]]], allow:
     return unannounced(found, allow.split(","))
 
 
-def staged_release(staged: Mapping[str, Any], name: str) -> str | None:
-    """Return the release that a deploy staged for an instance; None where nothing was staged in this run."""
-    return next((str(i["release"]) for i in staged.get("instances", []) if i["name"] == name), None)
-
-
 def rollback_refusal(found: Mapping[str, Mapping[str, Any]], service: str, releases: Iterable[str]) -> str:
     """Return why a service's instances must not go back to what their hosts found, or nothing."""
     return refusal(found, service.replace("_", "-"), list(releases))
@@ -115,6 +112,7 @@ class FilterModule:
             brokers_of,
             canary_probe,
             disagreed,
+            former_releases,
             instance_names,
             kafka_probe,
             leased_services,
@@ -145,10 +143,10 @@ class FilterModule:
             rollout_down,
             rollout_refusal,
             rollout_value,
+            rounds,
             servers_of,
             services_to_leave,
             shown,
-            staged_release,
             state_file_probe,
             topics_that_may_grow,
             turning_tls,

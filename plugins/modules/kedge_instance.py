@@ -68,7 +68,7 @@ EXAMPLES = r"""
   kedge_instance:
     unit: kafka-rest
     service: kafka_rest
-    instances: [{name: "8082", release: "{{ staged | staged_release('8082') }}"}]
+    instances: [{name: "8082", release: "{{ staged.instances[0].release }}"}]
     ready: {"8082": {kind: http_produce, url: http://rest1:8082, topic: kedge-ready}}
     ready_seconds: 60
     state: restarted

@@ -36,14 +36,19 @@ def restarted(tmp_path: Path, drain_status: int = 0, **environment: str) -> tupl
     command.write_text(f'#!/bin/sh\necho "$@" >> \'{steps}\'\n[ "$1" != drain ] || exit {drain_status}\n')
     command.chmod(0o755)
     variables: dict[str, Any] = {
-        "instances_own_drain": [str(command), "drain", "{host}", "{address}:{port}; touch x"],
-        "instances_own_undrain": [str(command), "undrain", "{host}:{port}"],
         "instances_unit": "kafka-rest",
         "instances_service": "kafka_rest",
-        "_instances_one": {"name": "8082", "port": 8082},
-        "_instances_gate": {},
-        "_instances_release": "r",
-        "_instances_rollout": {"ready_seconds": 1, "gate_seconds": 1, "gate_max_lag": 1},
+        "instances_roll": {
+            "rounds": [{"name": "8082", "port": 8082, "gate": {}, "release": "r"}],
+            "rollout": {"ready_seconds": 1, "gate_seconds": 1, "gate_max_lag": 1},
+            "back": False,
+            "members_stay": False,
+            "balancers": [],
+            "own_drain": [str(command), "drain", "{host}", "{address}:{port}; touch x"],
+            "own_undrain": [str(command), "undrain", "{host}:{port}"],
+            **{key: {} for key in ("ready", "secrets", "controls", "adopts")},
+            "foreign": "",
+        },
     }
     done = play_role(
         tmp_path,

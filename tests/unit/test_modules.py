@@ -15,7 +15,7 @@ from ansible.module_utils import journal, releases, way_back
 from kedge.plan.document import planned_value
 from kedge.services.rest.notices import turning_tls
 from plugins.callback import kedge_events
-from plugins.filter.kedge import staged_release, topics_that_may_grow
+from plugins.filter.kedge import topics_that_may_grow
 from plugins.module_utils import haproxy, probes, rest_members
 from plugins.module_utils.node_lock import held
 from plugins.modules import haproxy_drain, kedge_instance
@@ -320,11 +320,6 @@ def test_a_process_that_still_learns_could_not_hand_its_table_over(monkeypatch: 
 def test_a_value_that_the_plan_lacks_is_named() -> None:
     with pytest.raises(KeyError, match=r"8082 has no bootstrap\.servers"):
         planned_value({"name": "8082", "settings": []}, "bootstrap.servers")
-
-
-def test_without_a_deploy_in_the_same_run_no_release_is_named() -> None:
-    assert staged_release({}, "8082") is None
-    assert staged_release({"instances": [{"name": "8082", "release": "abc"}]}, "8082") == "abc"
 
 
 def test_only_topics_whose_keys_may_move_and_those_without_keys_may_grow() -> None:

@@ -72,11 +72,11 @@ def test_the_soak_asks_the_cluster_with_the_login_of_the_gate() -> None:
         "bootstrap_servers": "k:9092",
     }
     for gate, given in ((login, login), ({"groups": ["g"]}, {key: {} for key in login})):
-        assert _value(task["when"], _instances_gate=gate)
+        assert _value(task["when"], _instances_one={"gate": gate})
         for name in gate.keys() & login.keys() or login.keys() - {"bootstrap_servers"}:
             asked = task["kafka_group_gate"][name].removeprefix("{{").removesuffix("}}")
-            assert _value(asked, _instances_gate=gate) == given[name], name
-    assert not _value(task["when"], _instances_gate={})
+            assert _value(asked, _instances_one={"gate": gate}) == given[name], name
+    assert not _value(task["when"], _instances_one={"gate": {}})
 
 
 def _value(expression: str, **variables: Any) -> Any:

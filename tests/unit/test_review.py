@@ -664,7 +664,9 @@ def test_an_option_of_no_use_is_one_clear_line(
 
 def test_what_is_no_number_is_not_offered_as_one(tmp_path: Path) -> None:
     (file,) = written(tmp_path, mm2__properties="clusters=a,b\na->b.enabled=true\n")
-    with pytest.raises(ReviewError, match="give one of latency_budget_ms, .*fill_ms_p99; docs/reference.md"):
+    with pytest.raises(
+        ReviewError, match=r"give one of latency_budget_ms, .*fill_ms_p99; docs/reference\.md"
+    ):
         review([file], workload=["zzz=5"])
 
 

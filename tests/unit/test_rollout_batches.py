@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -14,12 +12,14 @@ from typing import Any
 import pytest
 
 from kedge.deploy.restarts import (
+    former_releases,
     reboot_hosts,
     reboot_refusal,
     rollout_ahead,
     rollout_batches,
     rollout_down,
     rollout_refusal,
+    rounds,
 )
 from kedge.plan.hosts import Inventory
 from kedge.plan.plan import RestartBatches
@@ -210,42 +210,41 @@ def test_what_a_balancer_has_down_restarts_before_the_batches() -> None:
     assert rollout_down(plan, "mirror_maker", ["rest2"], seen) == {}
 
 
-@pytest.mark.process
+NAMES = ["8082", "8083", "8084"]
+
+
+def rounded(part: str, **more: Any) -> list[dict[str, Any]]:
+    given: dict[str, Any] = {"due": None, "gate": {"bootstrap_servers": "k"}, "gates": {}, "staged": {}}
+    return rounds([{"name": name, "port": int(name)} for name in NAMES], part, **(given | more))
+
+
 @pytest.mark.parametrize(
-    ("part", "revived", "restarted"),
+    ("part", "more", "restarted"),
     [
-        ("down", [], ["8083"]),
-        ("behind", ["8083"], ["8082", "8084"]),
-        ("all", [], ["8082", "8083", "8084"]),
+        ("down", {"down": ["8083"]}, ["8083"]),
+        ("behind", {"down": ["8083"], "revived": ["8083"]}, ["8082", "8084"]),
+        ("all", {"down": ["8083"]}, NAMES),
+        ("ahead", {"ahead": 2}, ["8082", "8083"]),
+        ("behind", {"ahead": 2}, ["8084"]),
+        ("ahead", {"ahead": 1, "due": ["8084"]}, ["8084"]),
+        ("behind", {"killed": True}, ["8082"]),
+        ("all", {"due": []}, []),
+        ("gates", {}, ["8082"]),
+        ("gates", {"gates": {"8083": {"groups": ["g"]}}}, NAMES),
+        ("ahead", {"ahead": 2, "former": {"8083": "old"}}, ["8083"]),
     ],
 )
-def test_an_instance_that_was_down_restarts_first_and_not_again(
-    tmp_path: Path, part: str, revived: list[str], restarted: list[str]
-) -> None:
-    names = ["8082", "8083", "8084"]
-    given = {
-        "instances_service": "kafka_rest",
-        "instances_planned": [{"name": name} for name in names],
-        "instances_due": names,
-        "instances_down": ["8083"],
-        "instances_revived": {"kafka_rest": revived},
-        "instances_part": part,
-        "instances_killed": False,
-        "instances_gone_first": {},
-    }
-    wanted = "_instances_wanted | map(attribute='name')"
-    play = {
-        "hosts": "localhost",
-        "gather_facts": False,
-        "vars_files": [str(ROOT / "roles/instances/vars/main.yml")],
-        "vars": given,
-        "tasks": [{"ansible.builtin.assert": {"that": f"{wanted} | list == {restarted}"}}],
-    }
-    (tmp_path / "play.yml").write_text(json.dumps([play]))
-    done = subprocess.run(
-        [PLAYBOOK, tmp_path / "play.yml"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
+def test_instances_of_a_host_restart_in_rounds(part: str, more: dict[str, Any], restarted: list[str]) -> None:
+    assert [one["name"] for one in rounded(part, **more)] == restarted
+
+
+def test_a_round_has_the_release_that_was_staged_and_a_gate_of_its_own() -> None:
+    staged = {"instances": [{"name": "8082", "release": "new"}]}
+    first, second, _ = rounded("all", staged=staged, gates={"8083": {"groups": ["g"]}})
+    assert first == {"name": "8082", "port": 8082, "gate": {"bootstrap_servers": "k"}, "release": "new"}
+    assert (second["gate"], second["release"]) == ({"groups": ["g"]}, None)
+    assert former_releases({"kedge_former_a_8082": "old", "kedge_former_ab_1": "x"}, "a") == {"8082": "old"}
+    assert [one["release"] for one in rounded("all", staged=staged, former={"8082": "old"})] == ["old"]
 
 
 UP, DOWN = {"status": "UP"}, {"status": "MAINT"}
