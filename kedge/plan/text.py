@@ -102,7 +102,7 @@ def text(plan: Plan, *, full: bool = False) -> str:
     """
     if plan.has_errors and not full:
         errors = tuple(f for f in plan.findings if f.severity == "error" or f.unread)
-        left_out = "only errors and what nothing reads are shown; --full shows all of the plan (plan.yml: -v)"
+        left_out = "only errors and unread keys are shown; --full shows the whole plan (plan.yml: -v)"
         counts = _counts(plan.findings)
         return "\n".join([*list(findings(errors))[:-1], counts, left_out])
     lines: list[str] = []

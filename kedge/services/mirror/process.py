@@ -96,7 +96,9 @@ def put_jvm(
     )
     threads = Choice(_THREADS + _THREADS_A_TASK * tasks, because, "systemd.resource-control(5)", "estimate")
     sheet.put(unit, "TasksMax", "mirror.threads", threads)
-    because = "its producer sends what it holds before it commits; what is killed is mirrored a second time"
+    because = (
+        "the producer sends what it holds before it commits; a kill before that mirrors it a second time"
+    )
     put_stop(
         sheet,
         unit,
