@@ -82,7 +82,7 @@ def put_jvm(
     jvm_flags.check_flags(sheet, flow.flow.environment, least, flow.java, f"MirrorMaker {flow.version}")
     unit = f"/etc/systemd/system/{UNIT}@{flow.name}-{NUMBER}.service.d/10-kedge.conf"
     put_memory_limit(sheet, flow, unit, heap, codec)
-    because = "mirror_maker_open_files: jars, logs and a connection to each broker, with much to spare"
+    because = "jars, logs and a connection to each broker, with much to spare"
     files = Choice(
         flow.open_files,
         because,
