@@ -67,7 +67,8 @@ def _memory(settings: Collection[Setting]) -> Iterator[str]:
     for what, found in (("heap", [mib for mib in heaps if mib]), ("memory limit", limits)):
         if found:
             least, most = f"{min(found):,}", f"{max(found):,}"
-            yield f"{what} {least if least == most else f'{least} to {most}'} MiB each"
+            each = " each" if len(found) > 1 else ""
+            yield f"{what} {least if least == most else f'{least} to {most}'} MiB{each}"
 
 
 def _line(name: str, where: str, what: str, settings: Collection[Setting], more: str = "") -> list[str]:
