@@ -169,8 +169,9 @@ bench-clients: ## stock clients against the profiles, and acks against killed le
 	$(SET_UP)
 	@$(RUN) $(BIN)/python -m lab.bench.clients
 
-release: ## pack the tree of this version's tag, with its checksum, into build/
-	@$(PYTHON) -m lab.release
+release: ## pack the tree of this version's tag, and build the wheel, with checksums, into build/
+	$(SET_UP)
+	@$(BIN)/python -m lab.release
 
 clean: fleet-down ## remove the fleet, its image and all generated files; runs and downloads stay
 	@$(PYTHON) -m kedge.setup.clean

@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
         place = f" for {options.where}" * bool(options.where)
         planned = [f"no setting and no finding of the plan has this name{place}"]
     if not plan:
-        planned = ["with -i INVENTORY also what its plan does with it, from which of your numbers"]
+        planned = ["-i INVENTORY also says what the plan does with it, and from which of your numbers"]
     blocks = ["\n".join(block) for block in (known, planned) if block]
     print(plain_lines("\n\n".join(blocks)))
     return 0

@@ -16,8 +16,8 @@ ENVIRONMENT: Mapping[str, str] = {**os.environ, "PYTHONPATH": str(ROOT), "ANSIBL
 
 
 def configuration() -> str:
-    """Return the ansible.cfg that the page gives."""
-    (found,) = re.findall(r"```ini\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    """Return the command by which the page writes ansible.cfg."""
+    (found,) = re.findall(r"^sed .*", PAGE.read_text(), re.MULTILINE)
     return str(found)
 
 
@@ -25,8 +25,8 @@ def repository(folder: Path, inventory: Path = ROOT / "inventories" / "example")
     """Lay out the inventory's folder, with an inventory as inventories/prod, and Kedge beside it."""
     path = folder / "inventory"
     shutil.copytree(inventory, path / "inventories" / "prod")
-    (path / "ansible.cfg").write_text(configuration())
     (folder / "kedge").symlink_to(ROOT)
+    shell(path, configuration()).check_returncode()
     return path
 
 

@@ -27,23 +27,39 @@ name. *Outdated* is what no longer holds of a source, or was measured to be wron
 
 
 def page(known: Mapping[str, Source]) -> str:
-    """Return the page: by kind, what is used of each source and what of it is outdated."""
+    """Return the page: by kind, a table of sources, and a section of each of which something is outdated."""
     lines = [_HEAD]
     for kind, (title, said) in _KINDS.items():
         lines += [f"## {title}\n", f"{said}\n"]
-        for key, source in known.items():
-            if source.kind == kind:
+        of_kind = {key: source for key, source in known.items() if source.kind == kind}
+        lines += ["| in a plan | source | version |", "|---|---|---|"]
+        lines += [_row(key, source) for key, source in of_kind.items() if not source.outdated]
+        lines += [""]
+        for key, source in of_kind.items():
+            if source.outdated:
                 lines += _section(key, source)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(key: str, source: Source) -> list[str]:
-    by = "" if source.by in {"Kedge", "you"} else f" By {source.by.removesuffix('.')}."
-    version = f" Version: {source.version}." if source.version else ""
+def _cited(key: str, source: Source) -> str:
+    names = {name.casefold(): name for name in reversed(source.aliases)}
+    return "; ".join([*reversed(names.values()), *(["a variable's name"] if key == "inventory" else [])])
+
+
+def _named(source: Source) -> str:
+    by = "" if source.by in {"Kedge", "you"} else f", by {source.by.removesuffix('.')}"
     address = source.address if "://" in source.address else os.path.relpath(source.address, "docs")
-    cited = "; ".join([*source.aliases, *(["a variable's name"] if key == "inventory" else [])])
-    lines = [f"### {key}\n", f"[{source.title}]({address}).{by}{version} In a plan: {cited}."]
-    return [*lines, *(f"- Outdated: {what}" for what in source.outdated), ""]
+    return f"[{source.title}]({address}){by}"
+
+
+def _row(key: str, source: Source) -> str:
+    return f"| {_cited(key, source)} | {_named(source)} | {source.version} |"
+
+
+def _section(key: str, source: Source) -> list[str]:
+    version = f" Version: {source.version}." if source.version else ""
+    said = f"{_named(source)}.{version} In a plan: {_cited(key, source)}."
+    return [f"### {key}\n", said, "", *(f"- Outdated: {what}" for what in source.outdated), ""]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write how many tests each folder has into docs/tested.md: ``python -m tests.tested``."""
+"""Write how many tests each folder has into lab/measurements/tests.md: ``python -m tests.tested``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "tested.md"
+PAGE: Final = Path(__file__).resolve().parents[1] / "lab" / "measurements" / "tests.md"
 _ROW: Final = re.compile(r"^(\|(?: `tests/\w+`,?)+ \|) [\d,]+ \|", re.MULTILINE)
 _FOLDER: Final = re.compile(r"tests/\w+")
 _ALL: Final = re.compile(r"On [\d-]+ pytest collected [\d,]+ tests")

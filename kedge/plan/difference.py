@@ -166,7 +166,7 @@ def read_kept(path: Path) -> dict[str, Any]:
     if not isinstance(schema, int) or schema > PLAN_SCHEMA:
         kit = kept.get("kit")
         newer = kit.get("version", "of a newer form") if isinstance(kit, dict) else "of a newer form"
-        raise InventoryError(f"{path}: a plan of Kedge {newer}; this is {VERSION}: compare with that kit")
+        raise InventoryError(f"{path}: a plan of Kedge {newer}, and this is {VERSION}: compare by that one")
     return kept
 
 

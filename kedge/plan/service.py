@@ -116,16 +116,16 @@ GROUPS_BACK: Final = (
     Wait(
         "gate_seconds",
         "rollout.gate",
-        "a member that was killed is missed after its session of 45 s, and the group was seen to get nothing "
-        "for 40; that, a rebalance and the catching up fit into it",
+        "a killed member is removed after its session of 45 s, and a group was seen to get nothing for 40 s; "
+        "that, a rebalance and catching up fit into it",
         "REST proxy measurements, Groups and restarts",
         "estimate",
     ),
     Wait(
         "gate_max_lag",
         "rollout.lag",
-        "so many records behind count as caught up whatever it was before: an estimate, 20 answers of 500 "
-        "records, for a lag breathes with what is being read",
+        "a lag of so many records counts as caught up, whatever it was before: an estimate, 20 answers of "
+        "500 records, because a lag varies with what is being read",
         "Kafka documentation, max.poll.records",
         "estimate",
     ),
@@ -153,8 +153,8 @@ def room_of(instances: int, percent: int) -> Away:
         return Away(instances - needed, f"{why}, as the inventory has it", "the inventory", "yours")
     return Away(
         instances - needed,
-        f"{why}: an estimate, for heaps hold twice what lives and rates are planned for a JVM that has just "
-        "started",
+        f"{why}: an estimate, because heaps hold twice the live data, and rates are planned for a JVM that "
+        "has just started",
         "REST proxy measurements, Producing",
         "estimate",
     )

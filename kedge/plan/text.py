@@ -67,7 +67,8 @@ def _memory(settings: Collection[Setting]) -> Iterator[str]:
     for what, found in (("heap", [mib for mib in heaps if mib]), ("memory limit", limits)):
         if found:
             least, most = f"{min(found):,}", f"{max(found):,}"
-            yield f"{what} {least if least == most else f'{least} to {most}'} MiB each"
+            each = " each" if len(found) > 1 else ""
+            yield f"{what} {least if least == most else f'{least} to {most}'} MiB{each}"
 
 
 def _line(name: str, where: str, what: str, settings: Collection[Setting], more: str = "") -> list[str]:
@@ -102,7 +103,7 @@ def text(plan: Plan, *, full: bool = False) -> str:
     """
     if plan.has_errors and not full:
         errors = tuple(f for f in plan.findings if f.severity == "error" or f.unread)
-        left_out = "only errors and what nothing reads are shown; --full shows all of the plan (plan.yml: -v)"
+        left_out = "only errors and unread keys are shown; --full shows the whole plan (plan.yml: -v)"
         counts = _counts(plan.findings)
         return "\n".join([*list(findings(errors))[:-1], counts, left_out])
     lines: list[str] = []

@@ -77,7 +77,7 @@ def versions_of(process: RunningProcess) -> tuple[str, str]:
         version = next((v for v in known if numbers(v)[0] == said[0]), known[-1])
         if version == process.version:
             return version, says
-        return version, f"{says}, which the rules do not know: held against {version}"
+        return version, f"{says}, which the rules do not know: judged as {version}"
     unread = {version: set(_unread(process, version)) for version in known}
     version = min(known, key=lambda one: len(unread[one]))
     if newest := unread[known[0]] - unread[version]:

@@ -138,8 +138,8 @@ def several(one: Judgement) -> str:
     if one.alone:
         return f"The values are for one process; the plan would have {one.instances} on this machine."
     return (
-        f"One process cannot carry this workload: the values are those of one of {one.instances}, as many as "
-        "the plan would have on this machine."
+        "One process cannot sustain this workload. The values are for one of the "
+        f"{one.instances} that the plan would have on this machine."
     )
 
 

@@ -58,6 +58,7 @@ TARGETS = {
     "demo-watch": DEMO,
     "demo-mirror": replace(DEMO, jars=(KAFKA, CLASSIC_KAFKA), link=True),
     "fleet-up": Target(fleet=True),
+    "release": Target(programs=("git",)),
     "check": Target(requirements=(BASE, TESTS, LINT)),
     "lint": Target(requirements=(BASE, TESTS, LINT)),
     # The browser looks at reports; haproxy and systemd read the files that are rendered for them.

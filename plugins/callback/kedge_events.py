@@ -43,7 +43,7 @@ try:
     from kedge.services.registry import SERVICES
 except ModuleNotFoundError as error:
     # This is the first plugin that Ansible loads, which would call it a bug of its own.
-    or_path = f", or set PYTHONPATH={_CLONE} (docs/awx.md)" if error.name == "kedge" else ""
+    or_path = f", or set PYTHONPATH={_CLONE} (docs/ci.md)" if error.name == "kedge" else ""
     raise SystemExit(
         f"{sys.executable} has no {error.name}. No host was touched. Run "
         f"{_CLONE / '.venv/bin/ansible-playbook'}, which make setup installs{or_path}"

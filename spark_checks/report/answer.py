@@ -83,7 +83,7 @@ def _worse(audit: Audit) -> Iterator[str]:
 def _beside(runs: int, audit: Audit) -> str:
     missed = any(result.verdict == "fail" for result in audit.results)
     if not runs:
-        return "No earlier run of the same subject is known to compare with" + ("." if missed else
+        return "There is no earlier run of the same subject to compare with" + ("." if missed else
                "; no level was missed.")  # fmt: skip
     return f"No figure is worse than in each of the last {runs} runs."
 

@@ -305,7 +305,7 @@ def test_the_plan_shows_what_clients_notice_below_each_step() -> None:
         "   clients notice: listens on *:9000",
     ]
     adopted = Step("adopt", "mm1", "mirror_maker", "metrics-0")
-    said = "starts while nobody knows whether mm2 runs its flow"
+    said = "starts while it is not known whether mm2 runs its flow"
     lines = step_lines([adopted], {("mm1", "mirror_maker", "metrics-0"): said})
     assert lines[-1] == f"   clients notice: {said}"
 
@@ -404,7 +404,7 @@ def test_a_deploy_stops_before_a_host_is_touched_where_a_flow_that_runs_changes_
         (
             (STOPPED, True),
             {},
-            "starts while nobody knows whether mm2, which --limit leaves out, runs its flow as "
+            "starts while it is not known whether mm2, which --limit leaves out, runs its flow as "
             "classic or with another exactly_once:",
         ),
         ((NEW, True), {"mm2": (RUNNING, False)}, ""),

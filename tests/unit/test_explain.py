@@ -110,7 +110,7 @@ def test_a_key_is_told_with_what_the_documents_and_measurements_say(
     assert capsys.readouterr().out == said
     assert "rule rest.heap.consumers, since 0.2.0\n    the documents: 1 GiB, and 16 MiB" in said
     assert "    the measured advice: twice the live heap" in said
-    assert "with -i INVENTORY" in said
+    assert "-i INVENTORY also says" in said
 
 
 def test_every_key_that_kafka_rest_reads_is_told_of_the_newest_version(

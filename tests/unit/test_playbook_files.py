@@ -113,7 +113,7 @@ def test_the_image_for_awx_has_the_ansible_of_the_lock() -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"), [("kedge", f"PYTHONPATH={ROOT} (docs/awx.md)"), ("pydantic", "make setup installs")]
+    ("missing", "said"), [("kedge", f"PYTHONPATH={ROOT} (docs/ci.md)"), ("pydantic", "make setup installs")]
 )
 def test_plugins_without_the_kit_say_in_a_line_what_to_run(
     missing: str, said: str, monkeypatch: pytest.MonkeyPatch

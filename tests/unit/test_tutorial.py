@@ -21,7 +21,7 @@ OWN = [
     "cp -rn inventories/example/. inventories/mine",
     "rm -r inventories/mine/group_vars/mirror_maker inventories/mine/group_vars/streams_app "
     "inventories/mine/group_vars/kafka_broker",
-    "rm -r inventories/mine/group_vars/load_generator",
+    "rm -r inventories/mine/group_vars/load_generator inventories/mine/group_vars/canary",
     ".venv/bin/kedge plan --inventory inventories/mine",
 ]
 PLAN = OWN[-1]

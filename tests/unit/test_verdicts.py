@@ -145,7 +145,7 @@ def test_the_report_opens_with_whether_to_go_on_what_got_worse_and_what_to_do() 
     assert (good.safe, good.next) == ("Yes", ("Go on",))
     assert good.why == "0 lost of 4,912,332 records; delivery passed; latency had no level."
     assert good.worse == (
-        "No earlier run of the same subject is known to compare with; no level was missed.",
+        "There is no earlier run of the same subject to compare with; no level was missed.",
     )
     slow = Recommendation("more partitions", "too few", "kafka_topics", [])
     short = replace(RATE, value=43_377.2)

@@ -125,7 +125,8 @@ def _alerts(one: CanaryOf) -> Iterator[dict[str, Any]]:
     yield _alert(one, "AuditLate", late, "ticket", said)
     sending = f"kedge_canary_sending{{{of}}}"
     said = (
-        f"The canary of cluster {one.cluster} on {one.host} sends nothing, or does not answer: nobody looks."
+        f"The canary of cluster {one.cluster} on {one.host} sends nothing, or does not answer: nothing is "
+        "verified."
     )
     yield _alert(one, "Silent", f"{sending} == 0 or absent({sending})", "page", said, "45s")
 

@@ -137,7 +137,7 @@ def check_archives(
                 one.checksum,
                 f"{one.checksum} is the example's placeholder of zeros, which no archive has: a deploy would "
                 "stop",
-                f"write what sha256sum says of {path}, held against what its publisher says",
+                f"write what sha256sum prints for {path}, if its publisher says the same",
             )
         elif is_url(path) and not wanted:
             yield one.finding(
@@ -145,7 +145,7 @@ def check_archives(
                 one.checksum,
                 f"{one.variable} is the URL {path}, and {one.checksum} is missing: nothing would tell what "
                 "was fetched",
-                "write what its publisher says is its SHA-256",
+                "write the SHA-256 that its publisher gives",
             )
             continue
         if found is None:

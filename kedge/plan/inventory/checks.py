@@ -98,7 +98,7 @@ def check_example_names(inventory: Inventory) -> Iterator[Finding]:
                 "warning",
                 "inventory.example",
                 f"{'all' if key.split('.')[0] in _SAME else host}: {key}",
-                f"{key} names {name}: nobody has a host of that name, which is kept for examples",
+                f"{key} names {name}: that name is reserved for examples, so no host has it",
                 "write the name of your own, or take the variable out",
                 Subject(key, host=host),
             )

@@ -44,8 +44,8 @@ def check_groups(inventory: Inventory, known: Sequence[str]) -> Iterator[Finding
                 "note",
                 "inventory.host",
                 host,
-                "nothing is deployed to it, for it is in no group of a service",
-                f"put it into one of {names}, where that is not what you want",
+                "it is in no group of a service, so nothing is deployed to it",
+                f"put it into one of {names}, unless you mean that",
             )
 
 

@@ -151,8 +151,8 @@ def check_stores(inventory: Inventory, services: Iterable[Service]) -> Iterator[
                             "note",
                             "client.stores",
                             f"{host}: {variable}",
-                            f"{key} is a store of the host's: nobody looks at when its certificates "
-                            "expire"
+                            f"{key} is a store on the host: when its certificates expire is not "
+                            "checked"
                             + either(". With other contents, the next deploy restarts what reads it", ""),
                             either(
                                 "have the plan bring PEM files, which it checks (docs/rest_security.md, "

@@ -298,7 +298,7 @@ def without_facts(hosts: Mapping[str, Mapping[str, Any]], begin: tuple[str, ...]
             "inventory.facts",
             f"{host}: {name}",
             f"{name} asks for facts of the host, and a plan has none: its default counts",
-            "write the value itself; a deploy holds memory and cores against those of the host",
+            "write the value itself; a deploy compares memory and cores with those of the host",
         )
         for host, raw in hosts.items()
         if not raw.get("ansible_facts")

@@ -24,7 +24,7 @@ _ERRORS: Final = 10  # HAProxy's own default, so that a burst with lost connecti
 def put_health_checks(sheet: Sheet, inventory: Inventory, rest: Part) -> None:
     """Plan how often instances are asked, for what, and which failures put one out."""
     because = (
-        f"asked each second; out after {FALL} failures in a row, so that one slow answer takes none out; in "
+        f"asked each second; down after {FALL} failures in a row, so that one slow answer is not enough; up "
         "after one success, because a record with an offset proves all that is asked"
     )
     source = f"{_MANUAL}, fall and rise ({FALL} and 2 by default)"
@@ -54,7 +54,7 @@ def _asked(sheet: Sheet, inventory: Inventory, rest: Part) -> None:
             FILE, "health get", "balancer.health", Choice(own.path, own.because, own.source, "measured")
         )
     topic = ready_topic(inventory.hosts[inventory.group(REST)[0]])
-    because = "an instance is well when a record produced through it gets an offset, as readiness asks"
+    because = "an instance is healthy when a record produced through it gets an offset, as readiness asks"
     if own is not None:
         because += "; asked so only while the proxies change"
     sheet.put(
@@ -68,8 +68,8 @@ def _refused(sheet: Sheet, most: int) -> None:
     They have no request and so seem the free ones: until they are out, every request is sent there first.
     """
     because = (
-        f"after {_ERRORS} connections in a row that failed an instance is out, before a check has noticed; a "
-        "check that gets an offset takes it in again"
+        f"after {_ERRORS} failed connections in a row an instance is down, before a check has noticed; a "
+        "check that gets an offset brings it up again"
     )
     source = f"{_MANUAL}, observe, error-limit, on-error"
     value = f"layer4 error-limit {_ERRORS} on-error mark-down"
@@ -77,8 +77,8 @@ def _refused(sheet: Sheet, most: int) -> None:
         FILE, "default-server observe", "balancer.refused", Choice(value, because, source, "documented")
     )
     because = (
-        f"a connection that failed is tried again at another instance, for nothing had been sent; {_ERRORS} "
-        f"times each of the {most} instances that one host has, until all of them are out"
+        f"a failed connection is tried again at another instance, because nothing was sent; {_ERRORS} times "
+        f"each of the {most} instances that one host has, until all of them are down"
     )
     source = f"{_MANUAL}, retries and option redispatch"
     sheet.put(FILE, "retries", "balancer.refused", Choice(_ERRORS * most, because, source, "derived"))

@@ -28,15 +28,15 @@ _FIXED: Final[tuple[tuple[str, str, str, str, Basis], ...]] = (
     (
         "timeout connect",
         "5s",
-        "a little above the 3 s of a repeated connection packet, so that one that was lost is made good",
+        "a little above the 3 s after which a lost packet of a new connection is sent again",
         f"{_MANUAL}, timeout connect",
         "documented",
     ),
     (
         "timeout check",
         f"{_CHECK_S}s",
-        f"a produce over a change of leader may take seconds; {FALL} checks that hang take "
-        f"{FALL * _CHECK_S} s to put an instance out, and a refused connection puts it out sooner",
+        f"a produce request during a change of leader may take seconds; {FALL} checks that hang mark an "
+        f"instance down after {FALL * _CHECK_S} s, refused connections sooner",
         f"{_MANUAL}, timeout check",
         "estimate",
     ),

@@ -154,7 +154,8 @@ def plan_authorizer(sheet: Sheet, file: str, security: Security | None, names: I
         put(
             "allow.everyone.if.no.acl.found",
             "true",
-            "security.authorization is prepared: until the rights are there, everybody may do what he could",
+            "security.authorization is prepared: until the rights are granted, everybody may do what "
+            "they could before",
         )
     if security.tls:
         put(

@@ -124,7 +124,7 @@ def _login(sheet: Sheet, cluster: KafkaCluster, canary: Canary, rest: bool) -> N
     if rest and canary.rest_ca:
         put_file(sheet, f"{home}/rest-ca.pem", "client.security", {"certificate": canary.rest_ca})
     values = json.dumps(secrets(security, canary), sort_keys=True)
-    file, secret, why = f"{home}/environment", values != "{}", "as whom the load logs in"
+    file, secret, why = f"{home}/environment", values != "{}", "the login of the load"
     sheet.settings.append(
         Setting(file, "KEDGE_SECRETS", values, "canary.login", why, _OURS, "yours", secret=secret)
     )

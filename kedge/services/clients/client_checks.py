@@ -48,7 +48,7 @@ def check_acks(
         return False
     sheet.error(
         rule,
-        f"{what} has acks={acks}{unwanted(sheet, 'lost')}: what a leader took is lost when it fails",
+        f"{what} has acks={acks}{unwanted(sheet, 'lost')}: what only the leader has is lost when it fails",
         f"{mend}, or {allowed(sheet, 'lost')}",
         key,
     )

@@ -158,7 +158,7 @@ def broker_obstacle(brokers: Coordinator, cluster: str) -> Obstacle | None:
         return Obstacle(why, "the inventory", fix=fix)
     if brokers.session_ms is None:
         why = (
-            f"nobody says whether the brokers of {cluster} have it turned on (the feature group.version), "
+            f"it is not said whether the brokers of {cluster} have it turned on (the feature group.version), "
             f"and with which session{brokers.reader.either(f': {name}.group_session_ms', '')}"
         )
         fix = (

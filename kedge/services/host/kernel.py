@@ -79,7 +79,7 @@ def put_high_load(sheet: Sheet) -> None:
         SYSCTL,
         "net.ipv4.tcp_congestion_control",
         "host.congestion",
-        Choice("cubic", "the page's choice among the kernel's", _HIGH_LOAD, "documented"),
+        Choice("cubic", "the document's choice among the kernel's", _HIGH_LOAD, "documented"),
         Choice(
             None,
             "cubic is the kernel's default already, and would downgrade a host on bbr",

@@ -34,7 +34,7 @@ def room(
         if isinstance(facts, list):
             # A wrong size has a finding of its own.
             if total and "host_memory_mib" not in inventory.hosts[host]:
-                what = "host_memory_mib is not set: nothing holds against the host's memory what its services"
+                what = "host_memory_mib is not set: nothing compares with it what the services of the host"
                 unset = Subject("host_memory_mib", host=host)
                 found.append(Finding("note", "host.memory", f"{host}: host_memory_mib",
                                      f"{what} may take, {total} MiB: {parts}",

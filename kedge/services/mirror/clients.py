@@ -64,9 +64,9 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str, tasks: int =
             )
     because = "fewer bytes on the wire, and on the disks of the target"
     found = (
-        "11.0 times the records/s of defaults over 60 ms, as gzip (10.3) and lz4 (11.9) within their "
-        "spread, in "
-        "0.6 of the bytes of lz4; the document is of 2017, and zstd came with Kafka 2.1"
+        "11.0 times the records/s of the defaults over 60 ms; gzip (10.3) and lz4 (11.9) differ by less than "
+        "the spread, and zstd sends 0.6 of the bytes of lz4; the document dates from 2017, and zstd came "
+        "with Kafka 2.1"
     )
     compressed = Choice("zstd", found, BENCH, "measured")
     if (zstd := math.ceil(COMPRESSOR_MIB["zstd"] * limits.target_partitions)) > _MOST_ZSTD_MIB:
@@ -74,7 +74,7 @@ def plan_producer(sheet: Sheet, flow: Flow, file: str, prefix: str, tasks: int =
         found = (
             f"zstd would keep an estimated {zstd} MiB outside the heap for a batch of each of "
             f"{limits.target_partitions} partitions ({limits.target_source}), gzip {gzip}; their records/s "
-            "were within one another's spread"
+            "differed by less than the spread"
         )
         compressed = Choice("gzip", found, BENCH, "estimate")
     put(

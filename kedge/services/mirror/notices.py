@@ -88,7 +88,7 @@ def notices_unknown(host: str, why: str, compared: Mapping[str, Mapping[str, Any
     """
     where = f"{host}, which --limit leaves out,"
     otherwise = "as classic or with another exactly_once"
-    said = f"starts while nobody knows whether {where} runs its flow {otherwise}: {why}"
+    said = f"starts while it is not known whether {where} runs its flow {otherwise}: {why}"
     return [
         Notice(name, "mirror_unknown", said)
         for name, one in compared.items()

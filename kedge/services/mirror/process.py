@@ -82,7 +82,7 @@ def put_jvm(
     jvm_flags.check_flags(sheet, flow.flow.environment, least, flow.java, f"MirrorMaker {flow.version}")
     unit = f"/etc/systemd/system/{UNIT}@{flow.name}-{NUMBER}.service.d/10-kedge.conf"
     put_memory_limit(sheet, flow, unit, heap, codec)
-    because = "mirror_maker_open_files: jars, logs and a connection to each broker, with much to spare"
+    because = "jars, logs and a connection to each broker, with much to spare"
     files = Choice(
         flow.open_files,
         because,
@@ -96,7 +96,9 @@ def put_jvm(
     )
     threads = Choice(_THREADS + _THREADS_A_TASK * tasks, because, "systemd.resource-control(5)", "estimate")
     sheet.put(unit, "TasksMax", "mirror.threads", threads)
-    because = "its producer sends what it holds before it commits; what is killed is mirrored a second time"
+    because = (
+        "the producer sends what it holds before it commits; a kill before that mirrors it a second time"
+    )
     put_stop(
         sheet,
         unit,

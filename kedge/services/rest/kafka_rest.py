@@ -270,7 +270,7 @@ def _advertised(sheet: Sheet, file: str, process: RestProcess, build: Build) -> 
                 "rest.consumers_via",
                 "consumers read directly at their instance, so that a restart can lose records of clients "
                 f"with auto commit: {_why_direct(process, url)}",
-                "mend that, or write kafka_rest_consumers_via: instance",
+                "fix that, or write kafka_rest_consumers_via: instance",
                 variable="kafka_rest_consumers_via",
             )
     if not build.deprecates_host_name or sheet.advice == "documented":
