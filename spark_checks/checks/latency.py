@@ -23,7 +23,7 @@ from spark_checks.engine.facts import (
 )
 from spark_checks.engine.percentiles import percentiles
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Figure, Result, judge, judged
+from spark_checks.results import Figure, Result, concluded
 
 _JUDGED: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
 CURVE: Final = (0, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.9, 99.95, 99.99, 100)
@@ -88,15 +88,14 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         )
     measured["clock_error_ms"] = run.clock_error_us / 1000
     measured["clock_offsets_ms"] = {host: c.offset_us / 1000 for host, c in run.clock_offsets.items()}
-    verdict, because = judge(problems, doubts, "; ".join(short), judged=judged(shown))
-    return Result(
+    return concluded(
         "latency",
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        doubts,
+        "; ".join(short),
+        shown,
         measured=measured,
         anomalies=listed("clock_shifted", shifted),
-        figures=tuple(shown),
         series={
             "curve": {
                 f"{via} {stage}": [[point, span["at"][float(point)] / 1000] for point in CURVE]

@@ -10,13 +10,13 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kedge.evidence.levels import Levels, MemoryLevels, given
+from kedge.evidence.levels import Levels, MemoryLevels
 from kedge.evidence.run import Run
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import MOST_POINTS
 from spark_checks.rebalance.gaps import unsampled
 from spark_checks.rebalance.restarts import Restart, read_restarts
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, concluded
 
 Who = tuple[str, str]
 Span = tuple[int, int]
@@ -67,11 +67,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     figures is unknown, and so is one that told nothing for more than 10 s of the run, its own restarts left
     out. Memory before and after the run, and between two samples, is not seen.
     """
-    slo = given(levels.memory)
     rocksdb, settings = evidence.samples("rocksdb").get("rocksdb"), evidence.rows("settings")
     if rocksdb is None:
-        because = "there is no rocksdb table: verify.collect writes it"
-        return Result("memory", "unknown", because, slo=slo)
+        return Result("memory", "unknown", "there is no rocksdb table: verify.collect writes it")
     peaks = _peaks(rocksdb)
     silent = _silent(rocksdb, evidence.run)
     bounds = _bounds(settings, {who["service"] for who in peaks.values()}) if settings is not None else {}
@@ -105,18 +103,15 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     if not peaks and not due:
         doubts.append("the rocksdb table is empty: no Streams application reported its memory")
     most = max((one["rss_percent_of_plan"] for one in measured.values()), default=0)
-    short = f"{len(measured)} instances, RSS at most {most:g} % of the plan"
-    figures = _highest(peaks, bounds, levels.memory)
-    verdict, because = judge(problems, doubts, short, judged=judged(figures))
-    return Result(
+    return concluded(
         "memory",
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        doubts,
+        f"{len(measured)} instances, RSS at most {most:g} % of the plan",
+        _highest(peaks, bounds, levels.memory),
         measured=measured,
         anomalies={kind: Anomaly(len(rows), tuple(rows)) for kind, rows in found.items()},
         recommendations=tuple(_advice(share) for share in sorted(blamed)),
-        figures=figures,
         series={"memory": series, "bounds": _lines(bounds, set(peaks))},
     )
 

@@ -14,7 +14,7 @@ from kedge.evidence.levels import Levels
 from kedge.services.topics.partition_count import partitions_needed
 from kedge.services.topics.rates import Use, is_clients, limited_by, median_and_spread, stops_at
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, more_partitions
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, concluded, more_partitions
 
 #: Not "partitions", which a load is judged by: this is a measurement of its own kind.
 NAME: Final = "partition_rates"
@@ -73,17 +73,17 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             "consumed",
             "kafka_partition_rates", [rates]))  # fmt: skip
     one = measured["production"]["one_mb_per_s"], measured["consumption"]["one_mb_per_s"]
-    short = f"one partition: {one[0]:,.1f} MB/s in, {one[1]:,.1f} MB/s out"
-    verdict, because = judge(problems, doubts, short, judged=bool(asked["targets"]))
-    return Result(
+    return concluded(
         NAME,
-        verdict,
-        because,
+        problems,
+        doubts,
+        f"one partition: {one[0]:,.1f} MB/s in, {one[1]:,.1f} MB/s out",
+        _figures(measured),
+        judged=bool(asked["targets"]),
         slo={"targets": asked["targets"]} if asked["targets"] else {},
         measured=measured,
         anomalies={"not_acknowledged": Anomaly(lost)} if lost else {},
         recommendations=tuple(recommendations),
-        figures=_figures(measured),
         series={"curves": {name: sorted((int(n), v) for n, v in measured[name]["curve_mb_per_s"].items())
                            for name in _PHASES.values()}},
     )  # fmt: skip

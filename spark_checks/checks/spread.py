@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from spark_checks.engine.anomalies import listed
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import read_restarts
-from spark_checks.results import Figure, Recommendation, Result, judge
+from spark_checks.results import Figure, Recommendation, Result, concluded
 
 NAME: Final = "spread"
 #: Beyond this an instance is named where no level says otherwise.
@@ -41,19 +41,19 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     few consumers an instance a change of one is a large share, and counts as such. Connections are not
     counted.
     """
-    run, slo = evidence.run, given(levels.spread)
+    run = evidence.run
     homes, restarts = evidence.samples("homes").get("homes"), read_restarts(evidence.rows("actions"), run)
     if homes is None:
-        return Result(NAME, "unknown", "the owning instances of consumers were not noted", slo=slo)
+        return Result(NAME, "unknown", "the owning instances of consumers were not noted")
     if not restarts or restarts[-1].end_us is None:
         doubt = "an instance never came back" if restarts else "no instance was restarted"
-        return Result(NAME, "unknown", doubt, slo=slo)
+        return Result(NAME, "unknown", doubt)
     last_end = max(restart.end_us or 0 for restart in restarts)
     before = carried(homes, run.measured_from_us, restarts[0].begin_us)
     after = carried(homes, last_end, run.measured_until_us)
     if not before.consumers or not after.consumers:
         when = "after the last restart" if before.consumers else "before the first restart"
-        return Result(NAME, "unknown", f"no consumer read {when}", slo=slo)
+        return Result(NAME, "unknown", f"no consumer read {when}")
     found = changes(before, after)
     worst = {what: max(row[f"{what}_percent"] for row in found) for what in ("consumers", "partitions")}
     level = levels.spread.percent
@@ -68,21 +68,17 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             f"{row['partitions_before']} before; "
             f"{level:g} percent are allowed"
         )
-    fine = f"the most that an instance's load changed is {max(worst.values()):.0f} percent"
-    verdict, because = judge(problems, [], fine, judged=level is not None)
-    return Result(
+    most, what = max(worst.values()), "largest change of an instance's load"
+    return concluded(
         NAME,
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        [],
+        f"the most that an instance's load changed is {most:.0f} percent",
+        [Figure(what, most, level, "percent", key="spread.percent")],
         measured={f"{what}_percent": value for what, value in worst.items()} | {"by_instance": found},
         anomalies=listed("piled_up", beyond),
         recommendations=(_advice(beyond),) if beyond else (),
-        figures=(
-            Figure("largest change of an instance's load", max(worst.values()), level, "percent",
-                   key="spread.percent"),
-        ),
-    )  # fmt: skip
+    )
 
 
 def carried(homes: DataFrame, from_us: int, until_us: int) -> Carried:

@@ -7,14 +7,14 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from spark_checks.engine.anomalies import listed
 from spark_checks.engine.facts import ledger_by
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import BIN_US
 from spark_checks.rebalance.restarts import Restart, read_restarts
-from spark_checks.results import Figure, Result, judge, judged
+from spark_checks.results import Figure, Result, concluded
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -71,15 +71,14 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     short = [f"{via} {figures['mean_records_per_s']:,.0f}/s" for via, figures in measured.items()]
     # Rates first: they are what was asked for.
     shown.sort(key=lambda one: not one.least)
-    verdict, because = judge(problems, doubts, "; ".join(short) + f" over {seconds} s", judged=judged(shown))
-    return Result(
+    return concluded(
         "throughput",
-        verdict,
-        because,
-        slo=given(levels.throughput),
+        problems,
+        doubts,
+        f"{'; '.join(short)} over {seconds} s",
+        shown,
         measured={"window_s": seconds, **measured},
         anomalies=listed("empty_second", empty),
-        figures=tuple(shown),
         series={"by_via": {via: sorted(counts.items()) for via, counts in by_via.items()}},
     )
 

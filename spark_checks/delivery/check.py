@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from pyspark import inheritable_thread_target
 
-from kedge.evidence.levels import DeliveryLevels, Levels, given
+from kedge.evidence.levels import DeliveryLevels, Levels
 from spark_checks.delivery.order import reordered
 from spark_checks.delivery.producer_to_topic import TopicHop, topic_hop
 from spark_checks.delivery.topic_to_group import GroupHop, group_hop
 from spark_checks.engine.anomalies import add, first
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, concluded
 
 KINDS: Final = (
     "lost",
@@ -95,7 +95,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     if not evidence.has("records"):
         because = "the topics were not read: no records table, and the cluster could not be asked"
         because = "; ".join([because, *evidence.lacks("records")])
-        return Result("delivery", "unknown", because, slo=given(levels.delivery))
+        return Result("delivery", "unknown", because)
     with ThreadPoolExecutor(1, thread_name_prefix="check") as pool:
         # Both hops at the same time, so that Spark has the next job when a core is free. The copied context
         # has the number of examples to show (anomalies.showing), the thread Spark's name of the check.
@@ -142,16 +142,15 @@ def _result(
         doubts.insert(0, f"the ledger lacks {counts['unledgered']:,} rows that were written{where}")
     doubts[:0] = evidence.lacks("ledger", "records", "deliveries")
     figures = _figures(counts, allowed, to_topic, to_group, evidence.lacking)
-    verdict, because = judge(problems, doubts, fine, judged=judged(figures))
-    return Result(
+    return concluded(
         "delivery",
-        verdict,
-        because,
-        slo=given(levels.delivery),
+        problems,
+        doubts,
+        fine,
+        figures,
         measured=measured,
         anomalies={kind: anomalies[kind] for kind in KINDS if kind in anomalies and kind in counts},
         recommendations=_recommend(counts),
-        figures=figures,
     )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from kedge.evidence.run import Mirror
 from spark_checks.engine.anomalies import first
 from spark_checks.engine.readers import Evidence
 from spark_checks.mirror import batch_advice as mirror_batches
 from spark_checks.mirror.lag import Lag, lags
 from spark_checks.mirror.parity import mirror_hop
-from spark_checks.results import Anomaly, Figure, Result, judge, judged
+from spark_checks.results import Anomaly, Figure, Result, concluded
 
 KINDS: Final = (
     "missing",
@@ -63,12 +63,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     under the largest message fits whatever comes next, be it not compressible at all.
     """
     run = evidence.run
-    slo = given(levels.mirror)
     if not run.mirrors:
-        return Result("mirror", "unknown", "run.json names no mirrors", slo=slo)
+        return Result("mirror", "unknown", "run.json names no mirrors")
     if not evidence.has("records"):
         because = "the topics were not read: no records table, and the clusters could not be asked"
-        return Result("mirror", "unknown", because, slo=slo)
+        return Result("mirror", "unknown", because)
     hop = mirror_hop(evidence)
     counts = {kind: hop.anomalies.get(kind, Anomaly(0)).count for kind in KINDS}
     allowed = levels.mirror.model_dump()
@@ -97,17 +96,17 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     topics = f"{len(run.mirrors)} mirrored topic" + ("s" if len(run.mirrors) > 1 else "")
     fine = f"{copied:,} records of {topics}, each in its target as it was"
     figures = (*_counts(run.mirrors, hop.totals, counts, allowed, copied), *lagging)
-    verdict, because = judge(problems, doubts, fine, judged=judged(figures))
     batches = mirror_batches.batches_of(evidence)
     by_mirror = {
         f"{m.flow} {m.source.topic}": _figures(t) | _behind(lag)
         for m, t, lag in zip(run.mirrors, hop.totals, seen, strict=True)
     }
-    return Result(
+    return concluded(
         "mirror",
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        doubts,
+        fine,
+        figures,
         measured={
             "source_records": copied,
             **counts,
@@ -116,7 +115,6 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         },
         anomalies={kind: hop.anomalies[kind] for kind in KINDS if kind in hop.anomalies},
         recommendations=mirror_batches.recommendations(batches),
-        figures=figures,
         series={
             **mirror_batches.series(batches),
             "lag": {m.flow: lag.by_second for m, lag in zip(run.mirrors, seen, strict=True) if lag.samples},

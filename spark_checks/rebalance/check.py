@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.application_outputs import output_grains
@@ -21,7 +21,7 @@ from spark_checks.rebalance.applications import by_partition, restores
 from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.rebalance.steps import steps
 from spark_checks.rebalance.watched import watched
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, concluded
 
 _MEASURES: Final = {
     "produce_gap_s": "produce gap",
@@ -74,8 +74,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     left out. One that the load did not outlast (outlasted_load) is measured until the load ended: what is
     over a level fails, and nothing passes. Neither counts for min_restarts.
     """
-    run, slo = evidence.run, given(levels.rebalance)
-    actions = evidence.rows("actions")
+    run, actions = evidence.run, evidence.rows("actions")
     every = read_restarts(actions, run)
     restarts = [one for one in every if one.begin_us < run.measured_until_us]
     late = every[len(restarts) :]
@@ -128,15 +127,12 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     finished = sum(one.end_us is not None for one in restarts) - len(outlasted)
     doubts += _too_few(finished, len(outlasted) + len(late), levels)
     text = ", ".join(f"{_MEASURES[name]} {value:.2f} s" for name, value in worst.items())
-    figures = sorted([*figures, _restarts(finished, levels)], key=lambda one: one.level is None)
-    verdict, because = judge(
-        problems, doubts, f"{finished} restarts; at worst {text}", judged=judged(figures)
-    )
-    return Result(
+    return concluded(
         "rebalance",
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        doubts,
+        f"{finished} restarts; at worst {text}",
+        sorted([*figures, _restarts(finished, levels)], key=lambda one: one.level is None),
         measured={
             "restarts": finished,
             **worst,
@@ -147,7 +143,6 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         },
         anomalies=seen,
         recommendations=_recommend(worst, levels),
-        figures=tuple(figures),
         series={"lag": lag_series, "ownership": ownership.bars(moved, run)},
     )
 
@@ -158,20 +153,15 @@ def _without_restarts(
     if late:
         missing = f"the load had ended before {late[0].name} was restarted, the first of {len(late)}"
     asked = levels.rebalance.min_restarts != 0
-    verdict, because = judge(
+    return concluded(
+        "rebalance",
         problems,
         [f"nothing is known of restarts: {missing}", *_too_few(0, len(late), levels)] if asked else [],
         f"no restart was made under the load, and min_restarts 0 asks for none: {missing}",
+        [_restarts(0, levels)],
         judged=True,
-    )
-    return Result(
-        "rebalance",
-        verdict,
-        because,
-        slo=given(levels.rebalance),
         measured={"restarts": 0},
         anomalies=seen,
-        figures=(_restarts(0, levels),),
     )
 
 
