@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -40,3 +40,10 @@ def percentiles_by(
         return F.min(F.when(F.col("_upto") * 100 >= F.col("_all") * percent, F.col(value)))
 
     return ranked.groupBy(*keys).agg(*(at(percent).alias(name) for name, percent in percents.items()))
+
+
+def histogram(value: Column, ends: Sequence[float], times: Column) -> Column:
+    """Return the aggregate of how often values came in each class: upper ends, and one for what is beyond."""
+    between = ((value > low) & (value <= high) for low, high in pairwise(ends))
+    classes = (value <= ends[0], *between, value > ends[-1])
+    return F.array(*(F.sum(F.when(inside, times).otherwise(0)) for inside in classes))
