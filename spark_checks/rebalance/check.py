@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -29,6 +30,20 @@ _MEASURES: Final = {
     "not_stable_s": "time not stable",
     "ownerless_s": "time unassigned",
     "lag_recovery_s": "lag recovery",
+}
+#: What follows from a measure that is over its level.
+_ADVICE: Final = {
+    "consume_stall_s": Recommendation(
+        "Use the cooperative-sticky assignor or group.protocol=consumer; shorten the session timeout",
+        "consumers stood still for {:.2f} s",
+        effect="members that stay keep what they own, so that a restart stops only the partitions of the one "
+        "that leaves",
+    ),
+    "produce_gap_s": Recommendation(
+        "Drain an instance at the balancer before it stops, and let clients retry on another one",
+        "producers stood still for {:.2f} s",
+        effect="requests go to instances that run, so that the gap is one request's retry",
+    ),
 }
 Cells = dict[int, dict[str, dict[str, Any]]]
 
@@ -142,7 +157,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             "by_restart": table,
         },
         anomalies=seen,
-        recommendations=_recommend(worst, levels),
+        recommendations=tuple(
+            replace(one, because=one.because.format(worst[measure]))
+            for measure, one in _ADVICE.items()
+            if (level := getattr(levels.rebalance, measure)) is not None and worst.get(measure, 0) > level
+        ),
         series={"lag": lag_series, "ownership": ownership.bars(moved, run)},
     )
 
@@ -340,27 +359,3 @@ def _row(restart: Restart, cells: dict[str, dict[str, Any]], run: Run) -> dict[s
     row["lag_back"] = all(cell.get("lag_back", True) for cell in cells.values())
     row["by"] = cells
     return row
-
-
-def _recommend(worst: dict[str, float], levels: Levels) -> tuple[Recommendation, ...]:
-    advice = []
-    stall, level = worst.get("consume_stall_s"), levels.rebalance.consume_stall_s
-    if stall is not None and level is not None and stall > level:
-        advice.append(
-            Recommendation(
-                "Use the cooperative-sticky assignor or group.protocol=consumer; shorten the session timeout",
-                f"consumers stood still for {stall:.2f} s",
-                effect="members that stay keep what they own, so that a restart stops only the partitions "
-                "of the one that leaves",
-            )
-        )
-    gap, level = worst.get("produce_gap_s"), levels.rebalance.produce_gap_s
-    if gap is not None and level is not None and gap > level:
-        advice.append(
-            Recommendation(
-                "Drain an instance at the balancer before it stops, and let clients retry on another one",
-                f"producers stood still for {gap:.2f} s",
-                effect="requests go to instances that run, so that the gap is one request's retry",
-            )
-        )
-    return tuple(advice)
