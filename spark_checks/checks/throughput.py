@@ -60,12 +60,16 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         gaps = unexplained(by_via[via], seconds, restarts, run.measured_from_us)
         empty += [{"via": via, "second": gap} for gap in gaps]
         target = getattr(levels.throughput, via).records_per_s if via in ("kafka", "rest") else None
-        problem, doubt = _against(via, target, figures, len(gaps)) if target else ([], [])
-        shown += _figures(via, target, figures, len(gaps), doubtful=bool(doubt))
+        problem, doubt = _against(via, target, figures, len(gaps)) if target else ("", "")
+        key = f"throughput.{via}.records_per_s"
+        rate = figures["mean_records_per_s"]
+        shown.append(Figure(via, rate, target, "/s", key=key, least=True, doubtful=bool(doubt)))
+        if gaps:
+            shown.append(Figure(f"{via} seconds without a record", len(gaps), 0 if target else None))
         if target:
-            figures["share_of_level"] = round(figures["mean_records_per_s"] / target, 3)
-            problems += problem
-            doubts += doubt
+            figures["share_of_level"] = round(rate / target, 3)
+        problems += [problem] if problem else []
+        doubts += [doubt] if doubt else []
     if not rows or seconds < 1:
         doubts.append("no record was acknowledged in a steady window of a second or more")
     short = [f"{via} {figures['mean_records_per_s']:,.0f}/s" for via, figures in measured.items()]
@@ -83,26 +87,17 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     )
 
 
-def _against(via: str, target: float, figures: dict[str, Any], gaps: int) -> tuple[list[str], list[str]]:
-    """Return problems and doubts of one interface against its level."""
+def _against(via: str, target: float, figures: dict[str, Any], gaps: int) -> tuple[str, str]:
+    """Return what is wrong or doubtful of one interface against its level; empty where nothing is."""
     mean, offered = figures["mean_records_per_s"], figures["offered_records_per_s"]
     if not figures["records"]:
-        return [], [f"{via}: no acknowledged record, so no rate against {target:,.0f}/s"]
+        return "", f"{via}: no acknowledged record, so no rate against {target:,.0f}/s"
     if mean < target:
         text = f"{via}: {mean:,.0f} records/s, the level is {target:,.0f}"
         if offered < target and mean >= 0.99 * offered:
-            return [], [f"{text}; only {offered:,.0f} were offered"]
-        return [text], []
-    return ([f"{via}: {gaps} seconds without an acknowledgement outside of restarts"] if gaps else []), []
-
-
-def _figures(
-    via: str, target: float | None, figures: dict[str, Any], gaps: int, *, doubtful: bool
-) -> list[Figure]:
-    key = f"throughput.{via}.records_per_s"
-    rate = Figure(via, figures["mean_records_per_s"], target, "/s", key=key, least=True, doubtful=doubtful)
-    silent = Figure(f"{via} seconds without a record", gaps, 0 if target else None)
-    return [rate, silent] if gaps else [rate]
+            return "", f"{text}; only {offered:,.0f} were offered"
+        return text, ""
+    return (f"{via}: {gaps} seconds without an acknowledgement outside of restarts" if gaps else ""), ""
 
 
 def rates(counts: list[int]) -> dict[str, Any]:

@@ -43,14 +43,10 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     found = found.where(F.col("held_us") >= LEAST_S * 1e6).persist()
     (counted,) = found.agg(F.count(F.lit(1)).alias("members"), F.collect_set("group").alias("of")).collect()
     order = (F.desc("held_us"), "group", "consumer")
-    longest = found.orderBy(*order).limit(max(1, examples())).collect() if counted["members"] else []
+    rows = found.orderBy(*order).limit(max(1, examples())).collect() if counted["members"] else []
     found.unpersist()
-    return _result(longest, counted["members"], counted["of"], run, levels)
-
-
-def _result(rows: Sequence[Row], count: int, groups: Sequence[str], run: Run, levels: Levels) -> Result:
+    count, level = counted["members"], levels.zombies.held_s
     longest = rows[0]["held_us"] / 1e6 if rows else 0.0
-    level = levels.zombies.held_s
     problems = []
     if level is not None and longest > level:
         problems.append(
@@ -66,7 +62,7 @@ def _result(rows: Sequence[Row], count: int, groups: Sequence[str], run: Run, le
         [Figure("longest unread hold", longest, level, "s", key="zombies.held_s")],
         measured={"zombies": count, "held_s": longest},
         anomalies={"zombie": Anomaly(count, shown)} if count else {},
-        recommendations=(_advice(longest, run, groups),) if count else (),
+        recommendations=(_advice(longest, run, counted["of"]),) if count else (),
     )
 
 
