@@ -53,11 +53,6 @@ def ingest(spark: SparkSession, uri: str, run: Run) -> Ingest:
     Of mirrors' sources a sample is compressed as well, into ``batches``. The last file of each table lists
     the others with their rows: without it, nothing counts as read. So an ingest that was cut off, also while
     Spark moved files to their places, is never taken for a whole one, on whatever store.
-
-    Args:
-        spark: the session.
-        uri: the evidence folder.
-        run: run.json.
     """
     if reason := obstacle(run):
         return Ingest(reason=reason)

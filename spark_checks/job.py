@@ -51,7 +51,6 @@ def audit(
     Args:
         spark: the session, on this machine or on a cluster.
         uri: the evidence folder, anything that Spark reads.
-        levels: the service levels.
         say: told of each step, for a person who waits.
 
     Raises:

@@ -135,11 +135,8 @@ def share_of(
     """Return all that is to be read of a topic; a partition without an end is read to the end it has now.
 
     Args:
-        cluster: its name.
-        topic: its name.
         client: librdkafka's keys, bootstrap.servers and a login among them.
         offsets: the first of each partition, and the one behind the last.
-        tag: of the run (kedge.evidence.record).
         keys: how many keys each producer goes round (verify.load.records), None where it is not known.
 
     Raises:

@@ -105,7 +105,6 @@ def unseen_s(silent: Sequence[Span], spans: Iterable[Span]) -> float:
 
     Args:
         silent: stretches without a sample, microseconds.
-        spans: those in which the instance ran.
     """
     both = [min(until, end) - max(since, begin) for since, until in silent for begin, end in spans]
     longest = max(both, default=0) / 1e6

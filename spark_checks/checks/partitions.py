@@ -135,9 +135,6 @@ def _sustained(seconds: DataFrame, second: str, records: str, run: Run, *keys: s
 
     Args:
         seconds: keys, second, records and bytes of each.
-        second, records: the names of these columns.
-        run: run.json.
-        keys: whose seconds these are.
     """
     inside = seconds.where(f"{second} >= 0 and {second} < {int(run.measured_s)}")
     counts = F.collect_list(records)

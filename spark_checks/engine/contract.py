@@ -100,8 +100,6 @@ def check_rows(found: Sequence[Row], table: DataFrame, name: str, run: Run) -> N
     Args:
         found: rows with the columns of :func:`stray`, added up.
         table: what they are aggregates of; it is read once more where something is wrong, to name the file.
-        name: the table.
-        run: run.json.
 
     Raises:
         EvidenceError: naming the file and what is wrong with it.

@@ -263,7 +263,6 @@ def delivery_latencies(received: DataFrame, run: Run) -> DataFrame:
 
     Args:
         received: producer, intended_us, received_us.
-        run: run.json.
 
     Returns:
         via, us, records, longest (us, exact).

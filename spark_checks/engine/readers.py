@@ -147,7 +147,6 @@ def open_evidence(spark: SparkSession, uri: str) -> Evidence:
     """Open an evidence folder: run.json, and every table that is there, its files held against the contract.
 
     Args:
-        spark: the session.
         uri: the folder: a path of this machine, or anything that Spark reads.
 
     Raises:

@@ -55,10 +55,6 @@ def listed(spark: SparkSession, folder: str, name: str, run: Run, rows: Mapping[
     """Return what a table's writers listed; None where nothing was recorded, as by release 0.1.0.
 
     Args:
-        spark: the session.
-        folder: of the table.
-        name: the table.
-        run: run.json.
         rows: of each file that is there.
 
     Raises:
@@ -121,7 +117,6 @@ def lack(name: str, told: Listed, rows: Mapping[str, int], frame: DataFrame | No
     Rows count by writer: one that was killed while it merged files has their rows in others.
 
     Args:
-        name: the table.
         told: what its writers listed.
         rows: of each file that is there.
         frame: the table; it is read only where it lacks records of topics, to name their partitions.

@@ -183,7 +183,6 @@ def differing_mirrors(rows: DataFrame, partitions: list[dict[str, Any]], mirrors
     Args:
         rows: as :func:`identified` returns them.
         partitions: as :func:`count_partitions` returns them.
-        mirrors: how many there are.
     """
     whole = dict.fromkeys(range(mirrors), True)
     for one in partitions:
