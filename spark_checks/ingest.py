@@ -22,7 +22,7 @@ from kedge.evidence.secrets import from_environment
 from spark_checks.engine.contract import check_files
 from spark_checks.engine.files import parquet_files
 from spark_checks.engine.spark_types import TABLES
-from spark_checks.engine.wholeness import commit
+from spark_checks.engine.wholeness import by_place, commit
 from spark_checks.mirror.batches import sample
 from spark_checks.topics import CannotReadError, TopicRangeShare, cut, records_of, share_of
 
@@ -83,20 +83,13 @@ def _write(
         CannotReadError: when the store holds something else than was written.
     """
     folder, written = f"{uri}/{name}", Observation("written")
-    counted = F.count(F.lit(1)).alias("rows")
-    rows.observe(written, counted).write.mode("overwrite").parquet(folder)
+    rows.observe(written, F.count(F.lit(1)).alias("rows")).write.mode("overwrite").parquet(folder)
     held = check_files(spark, parquet_files(spark, folder), name, run)
     table = spark.read.schema(TABLES[name]).parquet(folder)
     count = sum(held.values())
     if count != written.get["rows"]:
         raise CannotReadError(f"{name} was written with {written.get['rows']:,} rows, and has {count:,}")
-    place = ("cluster", "topic", "partition")
-    # A row a partition: some thousands.
-    found = (
-        {tuple(row)[:3]: row["rows"] for row in table.groupBy(*place).agg(counted).collect()}
-        if shares
-        else {}
-    )
+    found = by_place(table) if shares else {}
     ranges = [
         ReadRange(
             cluster=share.cluster,

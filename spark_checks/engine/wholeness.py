@@ -136,11 +136,12 @@ def lack(name: str, told: Listed, rows: Mapping[str, int], frame: DataFrame | No
 
 def _partitions(ranges: Sequence[ReadRange], frame: DataFrame | None) -> list[str]:
     """Return the partitions of topics that lack records, and how many, where a list has ranges of offsets."""
-    place = ("cluster", "topic", "partition")
-    found: dict[tuple[str, str, int], int] = {}
-    if ranges and frame is not None:
-        # A row a partition: some thousands.
-        for row in frame.groupBy(*place).agg(F.count(F.lit(1)).alias("rows")).collect():
-            found[row["cluster"], row["topic"], row["partition"]] = row["rows"]
+    found = by_place(frame) if ranges and frame is not None else {}
     lacking = ((one, one.rows - found.get((one.cluster, one.topic, one.partition), 0)) for one in ranges)
     return [f"{one.cluster}/{one.topic}-{one.partition} {count:,}" for one, count in lacking if count > 0]
+
+
+def by_place(records: DataFrame) -> dict[tuple[str, str, int], int]:
+    """Return how many records each partition has: by cluster, topic and partition, some thousands."""
+    found = records.groupBy("cluster", "topic", "partition").agg(F.count(F.lit(1)).alias("rows")).collect()
+    return {(row["cluster"], row["topic"], row["partition"]): row["rows"] for row in found}

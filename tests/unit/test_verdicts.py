@@ -27,8 +27,8 @@ from spark_checks.results import (
     Result,
     Verdict,
     compose,
+    concluded,
     judge,
-    judged,
     rounded,
 )
 
@@ -100,7 +100,10 @@ def test_without_a_level_nothing_passes_and_what_is_wrong_still_counts() -> None
     assert judge([], [], "fine", judged=False) == ("measured", "no level given; fine")
     assert judge([], ["not seen"], "fine", judged=False) == ("unknown", "not seen")
     assert judge(["gone"], [], "fine", judged=False) == ("fail", "gone")
-    assert (judged([ACK, replace(ACK, level=None)]), judged([replace(ACK, level=None)])) == (True, False)
+    free = replace(ACK, level=None)
+    assert concluded("latency", [], [], "fine", [ACK, free]).verdict == "pass"
+    assert concluded("latency", [], [], "fine", [free]).verdict == "measured"
+    assert concluded("latency", [], [], "fine", [free], judged=True).verdict == "pass"
 
 
 def test_a_pipeline_is_green_only_where_something_was_judged() -> None:
