@@ -24,7 +24,7 @@ from spark_checks.engine.files import parquet_files
 from spark_checks.engine.spark_types import TABLES
 from spark_checks.engine.wholeness import by_place, commit
 from spark_checks.mirror.batches import sample
-from spark_checks.topics import CannotReadError, TopicRangeShare, cut, records_of, share_of
+from spark_checks.topics import CannotReadError, TopicRangeShare, cut, records_of, whole
 
 _REACH_S: Final = 3.0
 #: Tasks a core: cores that others use as well end with the rest.
@@ -58,10 +58,10 @@ def ingest(spark: SparkSession, uri: str, run: Run) -> Ingest:
         return Ingest(reason=reason)
     begin = time.monotonic()
     try:
-        whole = {(topic.cluster, topic.topic): topic_share(run, topic) for topic in run.topics}
-        shares = cut([*whole.values()], _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
-        records, count = _write(spark, records_of(spark, shares), uri, "records", run, [*whole.values()])
-        batches = sample(spark, records, run, whole) if run.mirrors else None
+        topics = {(topic.cluster, topic.topic): topic_share(run, topic) for topic in run.topics}
+        shares = cut([*topics.values()], _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
+        records, count = _write(spark, records_of(spark, shares), uri, "records", run, [*topics.values()])
+        batches = sample(spark, records, run, topics) if run.mirrors else None
         if batches is not None:
             _write(spark, batches, uri, "batches", run)
     except (PySparkException, Py4JJavaError, CannotReadError, EvidenceError) as error:
@@ -121,8 +121,10 @@ def topic_share(run: Run, topic: TopicRange) -> TopicRangeShare:
         "bootstrap.servers": run.clusters[topic.cluster].bootstrap_servers,
         "isolation.level": "read_committed" if committed else "read_uncommitted",
     }
-    offsets = (topic.start_offsets, topic.end_offsets)
-    return share_of(topic.cluster, topic.topic, client, offsets, run_tag(run.run_id), run.keys_per_producer)
+    share = TopicRangeShare(
+        topic.cluster, topic.topic, (), client, run_tag(run.run_id), run.keys_per_producer
+    )
+    return whole(share, topic.start_offsets, topic.end_offsets)
 
 
 def obstacle(run: Run) -> str:

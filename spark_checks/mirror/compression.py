@@ -24,7 +24,7 @@ def compressions(evidence: Evidence) -> Mapping[str, Mapping[str, Row]]:
         batches (how many); best, median (compressed over raw bytes, of the best batch and of the one in the
         middle), all (of all bytes together); histogram: batches by class of :data:`CLASSES`.
     """
-    batches, run = evidence.table("batches"), evidence.run
+    batches, run = evidence.tables["batches"], evidence.run
     if batches is None:
         return {}
     flows = batches.sparkSession.createDataFrame(
