@@ -8,7 +8,7 @@ from typing import Any
 from kedge.evidence.levels import Levels
 from kedge.evidence.run import Application
 from spark_checks.engine.anomalies import add, first
-from spark_checks.engine.application_outputs import KINDS, Outputs, outputs_of
+from spark_checks.engine.application_outputs import KINDS, outputs_of
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Anomaly, Figure, Result, concluded
 
@@ -49,15 +49,19 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         allowed = levels.outputs.model_dump()
         if app.exactly_once and allowed["duplicated"] is None:
             allowed["duplicated"] = 0
-        totals = _totals(made, app)
-        found = made.anomalies
+        found, latency = made.anomalies, made.latency
+        totals = {
+            **made.totals,
+            "outputs_of_a_record": app.per_record,
+            "exactly_once": app.exactly_once,
+            **{kind: found.get(kind, Anomaly(0)).count for kind in KINDS},
+        }
         assert app.input is not None
         assert app.output is not None
         unseen = run.doubts_about(app.input, app.output)
         if not totals["input_records"]:
             unseen.append(f"{app.name}: the input holds no record of the run, so nothing was due")
         doubts += unseen
-        latency = made.latency
         measured[app.name] = {**totals, **latency}
         figures += _figures(app, totals, latency, allowed)
         if allowed["p99_ms"] is not None and not latency:
@@ -93,14 +97,3 @@ def _figures(
     if p99 is None and allowed["p99_ms"] is None:
         return counts
     return [*counts, Figure(f"{app.name} p99", p99, allowed["p99_ms"], "ms", key="outputs.p99_ms")]
-
-
-def _totals(made: Outputs, app: Application) -> dict[str, Any]:
-    return {
-        "input_records": made.inputs,
-        "due_records": made.due,
-        "output_records": made.outputs,
-        "outputs_of_a_record": app.per_record,
-        "exactly_once": app.exactly_once,
-        **{kind: made.anomalies.get(kind, Anomaly(0)).count for kind in KINDS},
-    }

@@ -60,7 +60,15 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         [Figure("different", different, level, key="settings.different", of=whole)],
         measured={"settings": whole, "different": different, "unread": unread, "by_service": by_service},
         anomalies=anomalies,
-        recommendations=_recommend(different),
+        recommendations=(
+            Recommendation(
+                "Run deploy.yml, or put the hosts' own values into the inventory",
+                f"{different:,} settings on the hosts are not those that were planned",
+                effect="what runs is what was planned, so that the plan's sums hold",
+            ),
+        )
+        if different
+        else (),
     )
 
 
@@ -84,15 +92,3 @@ def _first(anomalies: Any) -> str:
     running = repr(one["running"]) if "running" in one else "nothing"
     where = f"{one['service']} {one['instance']} on {one['host']}"
     return f" (first: {one['key']} at {where}: planned {one['planned']!r}, runs with {running})"
-
-
-def _recommend(different: int) -> tuple[Recommendation, ...]:
-    if not different:
-        return ()
-    return (
-        Recommendation(
-            "Run deploy.yml, or put the hosts' own values into the inventory",
-            f"{different:,} settings on the hosts are not those that were planned",
-            effect="what runs is what was planned, so that the plan's sums hold",
-        ),
-    )

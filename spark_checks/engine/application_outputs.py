@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -19,23 +18,22 @@ from spark_checks.results import Anomaly
 
 KINDS: Final = ("missing", "duplicated", "unexpected")
 _IDENTITY: Final = ("application", "producer", "seq")
+#: How many records: of the input, outputs that are due, outputs that are there.
+_TOTALS: Final = {"inputs": "input_records", "due": "due_records", "outputs": "output_records"}
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(NamedTuple):
     """What an application made of its input.
 
     Attributes:
-        inputs, due, outputs: records of the input, outputs that are due, outputs that are there.
+        totals: input_records, due_records, output_records (outputs that are there).
         anomalies: outputs by kind of :data:`KINDS`, with the first records that they concern.
         latency: from a record's intended time to the append of its last output, by percentile in ms.
     """
 
-    inputs: int = 0
-    due: int = 0
-    outputs: int = 0
-    anomalies: Mapping[str, Anomaly] = field(default_factory=dict)
-    latency: Mapping[str, float] = field(default_factory=dict)
+    totals: Mapping[str, int]
+    anomalies: Mapping[str, Anomaly]
+    latency: Mapping[str, float]
 
 
 def outputs_of(evidence: Evidence) -> dict[str, Outputs]:
@@ -47,9 +45,8 @@ def _outputs(evidence: Evidence) -> dict[str, Outputs]:
     run = evidence.run
     rows = _applied(evidence)
     counted = counts(rows).persist()
-    names = ("inputs", "due", "outputs")
-    totals = counted.groupBy("application").agg(*(F.sum(name).alias(name) for name in names)).collect()
-    by_name = {row["application"]: {name: row[name] for name in names} for row in totals}
+    sums = (F.sum(name).alias(of) for name, of in _TOTALS.items())
+    totals = {row["application"]: row for row in counted.groupBy("application").agg(*sums).collect()}
     us = F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0))
     took = counted_times(last_outputs(rows), us, run, "group").collect()
     found = {}
@@ -57,7 +54,8 @@ def _outputs(evidence: Evidence) -> dict[str, Outputs]:
         mine = counted.where(F.col("application") == app.name)
         anomalies = tally(_findings(mine), [*_IDENTITY])
         latency = _latency([row for row in took if row["group"] == app.name])
-        found[app.name] = Outputs(**by_name.get(app.name, {}), anomalies=anomalies, latency=latency)
+        whole = {name: totals[app.name][name] if app.name in totals else 0 for name in _TOTALS.values()}
+        found[app.name] = Outputs(whole, anomalies, latency)
     counted.unpersist()
     return found
 

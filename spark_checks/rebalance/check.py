@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from kedge.evidence.levels import Levels
@@ -221,7 +222,7 @@ def _measure(
 ) -> tuple[Cells, dict[str, float], dict[str, Any]]:
     """Return measures by restart and who (interface or group), gaps elsewhere, lag by second."""
     run = evidence.run
-    cells: Cells = {restart.number: {} for restart in restarts}
+    cells: Cells = {restart.number: defaultdict(dict) for restart in restarts}
     acked, delivered, applied = acked_grains(evidence), delivered_grains(evidence), output_grains(evidence)
     silent = gaps.gaps(acked, ["via", "topic", "partition"], run.measured_from_us, run.measured_until_us)
     outside = _produce(acked, silent, times, run, cells)
@@ -238,14 +239,15 @@ def _measure(
         lag_series = _lag(acked, delivered, restarts, times, run, cells, pairs)
     if "group_states" in samples:
         for row in groups.not_stable(samples["group_states"], times, run).collect():
-            cell = cells[row["restart"]].setdefault(row["group"], {})
-            cell["not_stable_s"] = row["unstable_us"] / 1e6
-            cell["blind_s"] = row["blind_us"] / 1e6
-            cell["state_spacing_s"] = row["spacing_us"] / 1e6
+            cells[row["restart"]][row["group"]] |= {
+                "not_stable_s": row["unstable_us"] / 1e6,
+                "blind_s": row["blind_us"] / 1e6,
+                "state_spacing_s": row["spacing_us"] / 1e6,
+            }
     if "assignments" in samples:
         of_partitions.append(_unassigned(samples["assignments"], owning_groups(evidence), times, run, cells))
     for (number, group), rows in by_partition(of_partitions, run).items():
-        cells[number].setdefault(group, {})["by_partition"] = rows
+        cells[number][group]["by_partition"] = rows
     for found in of_partitions:
         found.unpersist()
     return cells, outside, lag_series
@@ -262,16 +264,17 @@ def _unassigned(
     # A group whose ownership was watched and of which nothing was revoked was never without an owner.
     for group in sorted({*owning} & {*run.watched_groups()}):
         for restart in cells.values():
-            restart.setdefault(group, {})["ownerless_s"] = 0.0
-    for row in (
-        found.groupBy("restart", "group").agg(gaps.worst("ownerless_us", "topic", "partition")).collect()
-    ):
-        longest = row["worst"]
-        cells[row["restart"]].setdefault(row["group"], {}).update(
-            ownerless_s=longest["ownerless_us"] / 1e6,
-            ownerless_at=f"{longest['topic']}-{longest['partition']}",
-        )
+            restart[group]["ownerless_s"] = 0.0
+    for row in found.groupBy("restart", "group").agg(gaps.worst("ownerless_us")).collect():
+        cells[row["restart"]][row["group"]] |= {
+            "ownerless_s": row["worst"]["ownerless_us"] / 1e6,
+            "ownerless_at": _place(row["worst"]),
+        }
     return found
+
+
+def _place(longest: Row) -> str:
+    return f"{longest['topic']}-{longest['partition']}"
 
 
 def _produce(
@@ -282,13 +285,13 @@ def _produce(
     both = gaps.during(silent.unionByName(whole, allowMissingColumns=True), times, "left")
     by = both.groupBy("restart", "via", F.col("topic").isNull().alias("whole"))
     outside = {}
-    for row in by.agg(gaps.worst("us", "topic", "partition")).orderBy("restart", "via").collect():
+    for row in by.agg(gaps.worst("us")).orderBy("restart", "via").collect():
         longest = row["worst"]
         if row["restart"] is not None:
-            cell = cells[row["restart"]].setdefault(row["via"], {})
+            cell = cells[row["restart"]][row["via"]]
             cell["no_ack_at_all_s" if row["whole"] else "produce_gap_s"] = longest["us"] / 1e6
             if not row["whole"]:
-                cell["produce_gap_at"] = f"{longest['topic']}-{longest['partition']}"
+                cell["produce_gap_at"] = _place(longest)
         elif not row["whole"]:
             outside[row["via"]] = longest["us"] / 1e6
     return outside
@@ -302,13 +305,14 @@ def _consume(
     # Few, and read twice.
     found = gaps.stalls(gaps.during(unread, times), gaps.during(silent, times)).persist()
     by = ("restart", "group")
-    for row in found.groupBy(*by).agg(gaps.worst("stall_us", "topic", "partition")).orderBy(*by).collect():
-        cell, longest = cells[row["restart"]].setdefault(row["group"], {}), row["worst"]
-        cell["consume_stall_s"] = longest["stall_us"] / 1e6
-        cell["consume_stall_at"] = f"{longest['topic']}-{longest['partition']}"
+    for row in found.groupBy(*by).agg(gaps.worst("stall_us")).orderBy(*by).collect():
+        cells[row["restart"]][row["group"]] |= {
+            "consume_stall_s": row["worst"]["stall_us"] / 1e6,
+            "consume_stall_at": _place(row["worst"]),
+        }
     for restart in cells.values():
         for group in names:
-            restart.setdefault(group, {}).setdefault("consume_stall_s", 0.0)
+            restart[group].setdefault("consume_stall_s", 0.0)
     return found
 
 
@@ -326,7 +330,7 @@ def _lag(
     by_number = {restart.number: restart for restart in restarts}
     found = groups.recovery(lags, times, restarts[0].begin_us).orderBy("group", "restart")
     for row in found.collect():
-        cell = cells[row["restart"]].setdefault(row["group"], {})
+        cell = cells[row["restart"]][row["group"]]
         restart, above = by_number[row["restart"]], row["last_above_us"]
         cell["lag_recovery_s"] = 0.0 if above is None else (above - restart.begin_us) / 1e6
         cell["lag_baseline_records"], cell["lag_highest_records"] = row["baseline"], row["highest"]

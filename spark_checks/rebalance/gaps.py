@@ -124,6 +124,6 @@ def _by_second(touching: DataFrame) -> DataFrame:
     return touching.withColumn("second", F.explode(seconds))
 
 
-def worst(length: str, *where: str) -> Column:
-    """Return the aggregate of the longest (length, from_us, where), and of equally long ones the last."""
-    return F.max(F.struct(length, "from_us", *where)).alias("worst")
+def worst(length: str) -> Column:
+    """Return the aggregate of the longest, and of equally long ones the last: length, from_us, and where."""
+    return F.max(F.struct(length, "from_us", "topic", "partition")).alias("worst")

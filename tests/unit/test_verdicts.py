@@ -231,8 +231,9 @@ def test_what_a_clock_cannot_tell_is_neither_above_its_level_nor_below() -> None
     slo = {"rest": {"append_p99_ms": 100, "ack_p99_ms": 100}}
     for append, shifted in ((90, True), (100.5, False)):
         measured = {"rest": {"append_p99_ms": append, "ack_p99_ms": 200}}
-        problems, doubts, unsure = latency_check._against(slo, measured, 1.0, shifted)
-        assert unsure == {"latency.rest.append_p99_ms"}
+        figures = latency_check._figures(slo, measured)
+        shown, problems, doubts = latency_check._against(figures, 1.0, shifted=shifted)
+        assert [one.key for one in shown if one.doubtful] == ["latency.rest.append_p99_ms"]
         assert (len(problems), len(doubts)) == (1, 1)
 
 
