@@ -21,7 +21,7 @@ from spark_checks.engine.facts import (
     delivery_latencies,
     to_groups,
 )
-from spark_checks.engine.percentiles import percentiles
+from spark_checks.engine.percentiles import counted_percentiles
 from spark_checks.engine.readers import Evidence
 from spark_checks.results import Figure, Result, concluded
 
@@ -186,11 +186,9 @@ def first_delivery_latencies(evidence: Evidence) -> DataFrame:
 
 def percentiles_of(found: Counts) -> dict[str, Any]:
     """Return percentiles (nearest rank): records, negative, at {percentile: us}."""
-    times = {row["us"]: row["records"] for row in found}
-    longest = max(row["longest"] for row in found)
-    at = {point: min(us, longest) for point, us in zip(_ALL, percentiles(times, _ALL), strict=True)}
-    negative = sum(records for us, records in times.items() if us < 0)
-    return {"records": sum(times.values()), "negative": negative, "at": at | {100.0: longest}}
+    negative = sum(row["records"] for row in found if row["us"] < 0)
+    at = counted_percentiles(found, _ALL)
+    return {"records": sum(row["records"] for row in found), "negative": negative, "at": at}
 
 
 def by_second(evidence: Evidence) -> dict[str, list[list[float]]]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.facts import at_places, counted_times, grains, intact
-from spark_checks.engine.percentiles import percentiles
+from spark_checks.engine.percentiles import counted_percentiles
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import grain_us
 from spark_checks.results import Anomaly
 
 KINDS: Final = ("missing", "duplicated", "unexpected")
 _IDENTITY: Final = ("application", "producer", "seq")
+_LATENCY: Final = {"latency_p50_ms": 50, "latency_p99_ms": 99, "latency_max_ms": 100}
 #: How many records: of the input, outputs that are due, outputs that are there.
 _TOTALS: Final = {"inputs": "input_records", "due": "due_records", "outputs": "output_records"}
 
@@ -53,21 +54,13 @@ def _outputs(evidence: Evidence) -> dict[str, Outputs]:
     for app in run.audited_applications():
         mine = counted.where(F.col("application") == app.name)
         anomalies = tally(_findings(mine), [*_IDENTITY])
-        latency = _latency([row for row in took if row["group"] == app.name])
+        times = [row for row in took if row["group"] == app.name]
+        at = counted_percentiles(times, [*_LATENCY.values()]) if times else {}
+        latency = {name: round(at[percent] / 1000, 1) for name, percent in _LATENCY.items() if at}
         whole = {name: totals[app.name][name] if app.name in totals else 0 for name in _TOTALS.values()}
         found[app.name] = Outputs(whole, anomalies, latency)
     counted.unpersist()
     return found
-
-
-def _latency(took: Sequence[Row]) -> dict[str, float]:
-    """Return percentiles in milliseconds, of times that were counted by value."""
-    if not took:
-        return {}
-    most = max(row["longest"] for row in took)
-    p50, p99 = percentiles({row["us"]: row["records"] for row in took}, (50, 99))
-    named = {"latency_p50_ms": min(p50, most), "latency_p99_ms": min(p99, most), "latency_max_ms": most}
-    return {name: round(us / 1000, 1) for name, us in named.items()}
 
 
 def made_by_applications(records: DataFrame, run: Run) -> DataFrame:

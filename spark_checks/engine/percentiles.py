@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 
@@ -20,6 +20,13 @@ def percentiles(times: Mapping[int, int], percents: Sequence[float]) -> list[int
     values = sorted(times)
     upto = [*accumulate(times[value] for value in values)]
     return [values[bisect_left(upto, rank(upto[-1], percent))] for percent in percents]
+
+
+def counted_percentiles(rows: Sequence[Row], percents: Sequence[float]) -> dict[float, int]:
+    """Return percentiles by percent of counted times: us (rounded up), records, longest (exact)."""
+    longest = max(row["longest"] for row in rows)
+    found = percentiles({row["us"]: row["records"] for row in rows}, percents)
+    return {percent: min(us, longest) for percent, us in zip(percents, found, strict=True)}
 
 
 def percentiles_by(
