@@ -156,8 +156,9 @@ def test_a_submitted_job_runs_where_and_as_it_was_submitted(folder: Path, alone:
     [
         ("killed", '"spark.jobGroup.id":"delivery"'),
         # What Spark keeps without the plan that made it, it has to have twice.
-        ("pairing", r'"SparkListenerStageCompleted","Stage Info":{"[^}]*"Stage Name":"localCheckpoint'),
+        ("pairing", r'"SparkListenerStageCompleted".*"Replication":2'),
     ],
+    ids=["checks begin", "altered copies are paired"],
 )
 def test_an_executor_that_is_killed_changes_no_verdict(
     folder: Path, alone: str, master: str, name: str, begun: str
