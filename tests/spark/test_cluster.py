@@ -152,19 +152,19 @@ def test_a_submitted_job_runs_where_and_as_it_was_submitted(folder: Path, alone:
 
 
 @pytest.mark.parametrize(
-    ("name", "begun"),
+    ("name", "stage"),
     [
-        ("killed", '"spark.jobGroup.id":"delivery"'),
+        ("killed", r'"SparkListenerStageSubmitted","Stage Info":{"Stage ID":(\d+),.*"delivery"'),
         # What Spark keeps without the plan that made it, it has to have twice.
-        ("pairing", r'"SparkListenerStageCompleted".*"Replication":2'),
+        ("pairing", r'"SparkListenerStageCompleted","Stage Info":{"Stage ID":(\d+),.*"Replication":2'),
     ],
     ids=["checks begin", "altered copies are paired"],
 )
 def test_an_executor_that_is_killed_changes_no_verdict(
-    folder: Path, alone: str, master: str, name: str, begun: str
+    folder: Path, alone: str, master: str, name: str, stage: str
 ) -> None:
     with ThreadPoolExecutor() as pool:
-        killed = pool.submit(kill_at_a_task, folder, name, begun)
+        killed = pool.submit(kill_at_a_task, folder, name, stage)
         found, events = submitted(folder, master, name)
         executor = killed.result()
     assert executor in {one["Executor ID"] for one in of(events, "ExecutorRemoved")}
@@ -174,15 +174,20 @@ def test_an_executor_that_is_killed_changes_no_verdict(
     assert found == alone
 
 
-def kill_at_a_task(folder: Path, name: str, begun: str) -> str:
-    """Kill the first worker's executor when its log of events has ``begun``, at a task; return its number."""
+def kill_at_a_task(folder: Path, name: str, stage: str) -> str:
+    """Kill an executor that has ended a task of such a stage, at another one; return its number."""
 
-    def judging() -> str:
-        logs = (folder / f"{name}-events").glob("app-*")
-        return next((log.stem for log in logs if re.search(begun, log.read_text())), "")
+    def ended() -> tuple[str, str] | None:
+        for log in (folder / f"{name}-events").glob("app-*"):
+            events = log.read_text()
+            if number := re.search(stage, events):
+                task = rf'"SparkListenerTaskEnd","Stage ID":{number[1]},.*?"Executor ID":"(\d+)"'
+                return (log.stem, found[1]) if (found := re.search(task, events)) else None
+        return None
 
-    application = await_that(judging, f"the job comes to {begun}", 300)
-    [log] = folder.glob(f"worker1/{application}/*/stderr")
+    told = await_that(ended, f"a task of {stage} has ended", 300)
+    assert told
+    [log] = folder.glob(f"worker*/{told[0]}/{told[1]}/stderr")
     process = re.search(r"Started daemon with process name: (\d+)@", log.read_text())
     assert process
 
@@ -194,5 +199,5 @@ def kill_at_a_task(folder: Path, name: str, begun: str) -> str:
         os.kill(int(process[1]), signal.SIGKILL if busy else signal.SIGCONT)
         return busy
 
-    await_that(killed, "the first worker's executor has a task")
+    await_that(killed, "the executor has a task")
     return log.parent.name
