@@ -22,9 +22,9 @@ from kedge.evidence.secrets import from_environment
 from spark_checks.engine.contract import check_files
 from spark_checks.engine.files import parquet_files
 from spark_checks.engine.spark_types import TABLES
-from spark_checks.engine.wholeness import commit
+from spark_checks.engine.wholeness import by_place, commit
 from spark_checks.mirror.batches import sample
-from spark_checks.topics import CannotReadError, TopicRangeShare, cut, records_of, share_of
+from spark_checks.topics import CannotReadError, TopicRangeShare, cut, records_of, whole
 
 _REACH_S: Final = 3.0
 #: Tasks a core: cores that others use as well end with the rest.
@@ -53,20 +53,15 @@ def ingest(spark: SparkSession, uri: str, run: Run) -> Ingest:
     Of mirrors' sources a sample is compressed as well, into ``batches``. The last file of each table lists
     the others with their rows: without it, nothing counts as read. So an ingest that was cut off, also while
     Spark moved files to their places, is never taken for a whole one, on whatever store.
-
-    Args:
-        spark: the session.
-        uri: the evidence folder.
-        run: run.json.
     """
     if reason := obstacle(run):
         return Ingest(reason=reason)
     begin = time.monotonic()
     try:
-        whole = {(topic.cluster, topic.topic): topic_share(run, topic) for topic in run.topics}
-        shares = cut([*whole.values()], _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
-        records, count = _write(spark, records_of(spark, shares), uri, "records", run, [*whole.values()])
-        batches = sample(spark, records, run, whole) if run.mirrors else None
+        topics = {(topic.cluster, topic.topic): topic_share(run, topic) for topic in run.topics}
+        shares = cut([*topics.values()], _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
+        records, count = _write(spark, records_of(spark, shares), uri, "records", run, [*topics.values()])
+        batches = sample(spark, records, run, topics) if run.mirrors else None
         if batches is not None:
             _write(spark, batches, uri, "batches", run)
     except (PySparkException, Py4JJavaError, CannotReadError, EvidenceError) as error:
@@ -88,20 +83,13 @@ def _write(
         CannotReadError: when the store holds something else than was written.
     """
     folder, written = f"{uri}/{name}", Observation("written")
-    counted = F.count(F.lit(1)).alias("rows")
-    rows.observe(written, counted).write.mode("overwrite").parquet(folder)
+    rows.observe(written, F.count(F.lit(1)).alias("rows")).write.mode("overwrite").parquet(folder)
     held = check_files(spark, parquet_files(spark, folder), name, run)
     table = spark.read.schema(TABLES[name]).parquet(folder)
     count = sum(held.values())
     if count != written.get["rows"]:
         raise CannotReadError(f"{name} was written with {written.get['rows']:,} rows, and has {count:,}")
-    place = ("cluster", "topic", "partition")
-    # A row a partition: some thousands.
-    found = (
-        {tuple(row)[:3]: row["rows"] for row in table.groupBy(*place).agg(counted).collect()}
-        if shares
-        else {}
-    )
+    found = by_place(table) if shares else {}
     ranges = [
         ReadRange(
             cluster=share.cluster,
@@ -133,8 +121,10 @@ def topic_share(run: Run, topic: TopicRange) -> TopicRangeShare:
         "bootstrap.servers": run.clusters[topic.cluster].bootstrap_servers,
         "isolation.level": "read_committed" if committed else "read_uncommitted",
     }
-    offsets = (topic.start_offsets, topic.end_offsets)
-    return share_of(topic.cluster, topic.topic, client, offsets, run_tag(run.run_id), run.keys_per_producer)
+    share = TopicRangeShare(
+        topic.cluster, topic.topic, (), client, run_tag(run.run_id), run.keys_per_producer
+    )
+    return whole(share, topic.start_offsets, topic.end_offsets)
 
 
 def obstacle(run: Run) -> str:

@@ -51,7 +51,6 @@ def audit(
     Args:
         spark: the session, on this machine or on a cluster.
         uri: the evidence folder, anything that Spark reads.
-        levels: the service levels.
         say: told of each step, for a person who waits.
 
     Raises:
@@ -83,8 +82,9 @@ def _audit(spark: SparkSession, uri: str, levels: Levels, say: Callable[[str], N
             because = result.because
             if read is not None and read.reason and result.verdict == "unknown":
                 because += f" ({read.reason})"
+            slo = {**given(getattr(levels, name)), **result.slo}
             definition = inspect.getdoc(CHECKS[name]) or ""
-            results.append(replace(result, because=because, definition=definition))
+            results.append(replace(result, because=because, slo=slo, definition=definition))
         restarts = read_restarts(evidence.rows("actions"), evidence.run)
     except (PySparkException, Py4JJavaError) as error:
         if not damaged(error):
@@ -185,7 +185,7 @@ def _results(
         evidence.session.sparkContext.setJobGroup(name, f"{evidence.uri}: {name}")
         # What a part of the evidence comes to is no finding: it may be the copy's.
         if lacks := evidence.lacks(*needs(name, evidence.run)):
-            result = Result(name, "unknown", "; ".join(lacks), slo=given(getattr(levels, name)))
+            result = Result(name, "unknown", "; ".join(lacks))
         else:
             result = check(evidence, levels)
         return result, round(time.monotonic() - begin, 2)

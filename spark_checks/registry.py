@@ -66,23 +66,13 @@ def asked(run: Run, levels: Levels) -> Mapping[str, Check]:
     others' traffic, has no load to judge. A service level of null for ``settings.different`` says that
     settings are not asked for.
     """
-    wanted = dict(CHECKS)
-    if not run.mirrors and "mirror" not in levels.model_fields_set:
-        del wanted["mirror"]
-    if not run.applications and "memory" not in levels.model_fields_set:
-        del wanted["memory"]
-    if not any(app.output for app in run.applications) and "outputs" not in levels.model_fields_set:
-        del wanted["outputs"]
-    by_rest = any(group.via == "rest" for group in run.groups.values())
-    if not by_rest and "zombies" not in levels.model_fields_set:
-        del wanted["zombies"]
-    if "spread" not in levels.model_fields_set:
-        del wanted["spread"]
-    if levels.settings.different is None:
-        del wanted["settings"]
-    if not run.watch and "traffic" not in levels.model_fields_set:
-        del wanted["traffic"]
+    of_others = {"mirror": bool(run.mirrors), "traffic": run.watch is not None}
+    there = dict.fromkeys(CHECKS, run.loaded) | of_others
     if run.loaded:
-        return wanted
-    of_others = {"mirror": run.mirrors, "traffic": run.watch}
-    return {name: wanted[name] for name, there in of_others.items() if there}
+        there["memory"] = bool(run.applications)
+        there["outputs"] = any(app.output for app in run.applications)
+        there["zombies"] = any(group.via == "rest" for group in run.groups.values())
+        there |= dict.fromkeys(levels.model_fields_set, True)
+        there["spread"] = "spread" in levels.model_fields_set
+        there["settings"] = levels.settings.different is not None
+    return {name: check for name, check in CHECKS.items() if there[name]}

@@ -153,7 +153,7 @@ class Result:
 
     ``measured`` carries units in its keys (``_s``, ``_ms``, ``_per_s``). ``series`` feeds the charts of the
     report and is no part of verdicts.json. ``figures`` are what the check is about, the most telling first,
-    each beside its level.
+    each beside its level. The job adds the levels that were given to ``slo``, and ``definition``.
     """
 
     name: str
@@ -191,6 +191,17 @@ def judge(problems: Iterable[str], doubts: Iterable[str], fine: str, *, judged: 
     return ("pass", fine) if judged else ("measured", f"no level given; {fine}")
 
 
-def judged(figures: Iterable[Figure]) -> bool:
-    """Return whether any of the figures has a level."""
-    return any(figure.level is not None for figure in figures)
+def concluded(
+    name: str,
+    problems: Iterable[str],
+    doubts: Iterable[str],
+    fine: str,
+    figures: Iterable[Figure],
+    *,
+    judged: bool = False,
+    **found: Any,
+) -> Result:
+    """Return the result of a check as :func:`judge` has it; a figure with a level is something to judge."""
+    figures = tuple(figures)
+    judged = judged or any(figure.level is not None for figure in figures)
+    return Result(name, *judge(problems, doubts, fine, judged=judged), figures=figures, **found)

@@ -75,7 +75,8 @@ class Range(NamedTuple):
 class TopicRangeShare(InputPartition):
     """What a task reads of a topic: by which client's keys, and how its records are known.
 
-    Its text has no keys of the client: a login and a private key may be among them.
+    Its text has no keys of the client (librdkafka's): a login and a private key may be among them. ``keys``
+    is how many keys each producer goes round (verify.load.records), None where it is not known.
     """
 
     cluster: str
@@ -124,34 +125,21 @@ def _frame(spark: SparkSession, shares: Sequence[TopicRangeShare], schema: Any, 
     return spark.read.format("kedge_topics").load()
 
 
-def share_of(
-    cluster: str,
-    topic: str,
-    client: Mapping[str, Any],
-    offsets: tuple[Mapping[int, int], Mapping[int, int]],
-    tag: bytes,
-    keys: int | None = None,
-) -> TopicRangeShare:
+def whole(share: TopicRangeShare, starts: Mapping[int, int], ends: Mapping[int, int]) -> TopicRangeShare:
     """Return all that is to be read of a topic; a partition without an end is read to the end it has now.
 
     Args:
-        cluster: its name.
-        topic: its name.
-        client: librdkafka's keys, bootstrap.servers and a login among them.
-        offsets: the first of each partition, and the one behind the last.
-        tag: of the run (kedge.evidence.record).
-        keys: how many keys each producer goes round (verify.load.records), None where it is not known.
+        share: has the topic, and no ranges yet.
+        starts, ends: the first offset of each partition, and the one behind the last.
 
     Raises:
         CannotReadError: when the cluster does not answer for the topic.
     """
-    share = TopicRangeShare(cluster, topic, (), {**client, **_FETCH}, tag, keys)
-    starts, ends = offsets
-    consumer = kafka.Consumer(dict(share.client))
+    consumer = kafka.Consumer({**share.client, **_FETCH})
     try:
         found = []
         for partition, start in starts.items():
-            low, high = _watermarks(consumer, kafka.TopicPartition(topic, partition))
+            low, high = _watermarks(consumer, kafka.TopicPartition(share.topic, partition))
             found.append(Range(partition, max(start, low), min(ends.get(partition, high), high)))
     except kafka.KafkaException as error:
         raise CannotReadError(_said(share, error.args[0])) from None
@@ -205,7 +193,7 @@ def _messages(share: TopicRangeShare) -> Iterator[list[Any]]:
     may be a mark of a transaction, which is no message.
     """
     refused: list[kafka.KafkaError] = []
-    consumer = kafka.Consumer({**share.client, "error_cb": refused.append})
+    consumer = kafka.Consumer({**share.client, **_FETCH, "error_cb": refused.append})
     try:
         ends = {one.partition: one.end for one in share.ranges}
         consumer.assign([kafka.TopicPartition(share.topic, one.partition, one.start) for one in share.ranges])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,9 +21,9 @@ from spark_checks.engine.facts import (
     delivery_latencies,
     to_groups,
 )
-from spark_checks.engine.percentiles import percentiles
+from spark_checks.engine.percentiles import counted_percentiles
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Figure, Result, judge, judged
+from spark_checks.results import Figure, Result, concluded
 
 _JUDGED: Final = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
 CURVE: Final = (0, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.9, 99.95, 99.99, 100)
@@ -69,9 +69,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             part[f"{stage}_before_intended_records"] = figures["negative"]
     shifted = broker_clocks.shifted(evidence)
     slo = given(levels.latency)
-    shown = _figures(slo, measured)
-    problems, doubts, unsure = _against(slo, measured, run.clock_error_us / 1000, bool(shifted))
-    shown = [replace(one, doubtful=one.key in unsure) for one in shown]
+    shown, problems, doubts = _against(
+        _figures(slo, measured), run.clock_error_us / 1000, shifted=bool(shifted)
+    )
     short = []
     for via, part in measured.items():
         if "ack_p99_ms" in part:
@@ -88,15 +88,14 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         )
     measured["clock_error_ms"] = run.clock_error_us / 1000
     measured["clock_offsets_ms"] = {host: c.offset_us / 1000 for host, c in run.clock_offsets.items()}
-    verdict, because = judge(problems, doubts, "; ".join(short), judged=judged(shown))
-    return Result(
+    return concluded(
         "latency",
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        doubts,
+        "; ".join(short),
+        shown,
         measured=measured,
         anomalies=listed("clock_shifted", shifted),
-        figures=tuple(shown),
         series={
             "curve": {
                 f"{via} {stage}": [[point, span["at"][float(point)] / 1000] for point in CURVE]
@@ -109,27 +108,26 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
 
 def _against(
-    slo: Mapping[str, Any], measured: Mapping[str, Any], error_ms: float, shifted: bool
-) -> tuple[list[str], list[str], set[str]]:
-    """Return what is above its level, what cannot be told, and the keys of the levels of that."""
-    problems, doubts, unsure = [], [], set()
-    for via, wanted in slo.items():
-        for key, level in wanted.items():
-            value = measured.get(via, {}).get(key)
-            across = not key.startswith("ack")
-            if value is None:
-                doubts.append(f"{via}: {key} was not measured")
-            elif shifted and key.startswith("append"):
-                unsure.add(f"latency.{via}.{key}")
-                doubts.append(f"{via}: {key} was measured by a shifted clock")
-            elif across and abs(value - level) <= error_ms:
-                unsure.add(f"latency.{via}.{key}")
-                doubts.append(
-                    f"{via}: {key} {value:,.1f} is within the clock error of its level {level:,.0f}"
-                )
-            elif value > level:
-                problems.append(f"{via}: {key} {value:,.1f}, the level is {level:,.0f}")
-    return problems, doubts, unsure
+    figures: Sequence[Figure], error_ms: float, *, shifted: bool
+) -> tuple[list[Figure], list[str], list[str]]:
+    """Return figures, doubtful where they cannot be told from their levels; what is above, and all doubts."""
+    shown, problems, doubts = [], [], []
+    for one in figures:
+        via, _, key = one.key.removeprefix("latency.").rpartition(".")
+        doubt = ""
+        if one.level is not None and one.value is None:
+            doubts.append(f"{via}: {key} was not measured")
+        elif one.level is not None and one.value is not None:
+            if shifted and key.startswith("append"):
+                doubt = f"{via}: {key} was measured by a shifted clock"
+            elif not key.startswith("ack") and abs(one.value - one.level) <= error_ms:
+                near = f"within the clock error of its level {one.level:,.0f}"
+                doubt = f"{via}: {key} {one.value:,.1f} is {near}"
+            elif one.value > one.level:
+                problems.append(f"{via}: {key} {one.value:,.1f}, the level is {one.level:,.0f}")
+            doubts += [doubt] if doubt else []
+        shown.append(replace(one, doubtful=bool(doubt)))
+    return shown, problems, doubts
 
 
 def _figures(slo: Mapping[str, Any], measured: Mapping[str, Any]) -> list[Figure]:
@@ -188,11 +186,9 @@ def first_delivery_latencies(evidence: Evidence) -> DataFrame:
 
 def percentiles_of(found: Counts) -> dict[str, Any]:
     """Return percentiles (nearest rank): records, negative, at {percentile: us}."""
-    times = {row["us"]: row["records"] for row in found}
-    longest = max(row["longest"] for row in found)
-    at = {point: min(us, longest) for point, us in zip(_ALL, percentiles(times, _ALL), strict=True)}
-    negative = sum(records for us, records in times.items() if us < 0)
-    return {"records": sum(times.values()), "negative": negative, "at": at | {100.0: longest}}
+    negative = sum(row["records"] for row in found if row["us"] < 0)
+    at = counted_percentiles(found, _ALL)
+    return {"records": sum(row["records"] for row in found), "negative": negative, "at": at}
 
 
 def by_second(evidence: Evidence) -> dict[str, list[list[float]]]:

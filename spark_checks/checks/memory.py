@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from kedge.evidence.levels import Levels, MemoryLevels, given
+from kedge.evidence.levels import Levels, MemoryLevels
 from kedge.evidence.run import Run
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import MOST_POINTS
 from spark_checks.rebalance.gaps import unsampled
 from spark_checks.rebalance.restarts import Restart, read_restarts
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, concluded
 
 Who = tuple[str, str]
 Span = tuple[int, int]
+#: What the plan gives an instance, bytes: rss, heap, rocksdb, memtables, beside.
+Bounds = Mapping[str, int]
 
 _MIB: Final = 1 << 20
 _HEAP: Final = re.compile(r"-Xmx(\d+)([kKmMgG]?)")
@@ -28,28 +29,11 @@ _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 #: The settings of the plan that bound memory.
 _KEYS: Final = ("MemoryMax", "KAFKA_HEAP_OPTS", "cache.bytes", "memtables.bytes")
 _SHARES: Final = ("heap", "rocksdb", "beside")
+#: What levels bound, and its name.
+_JUDGED: Final = {"rss": "RSS", "rocksdb": "RocksDB", "beside": "beside both"}
 #: Samples come once a second; a busy machine may keep some back.
 UNSEEN_S: Final = 10.0
 _VARIABLES: Final = {"heap": "streams_app_heap_mib", "rocksdb": "streams_app_rocksdb_mib"}
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What the plan gives an instance, bytes."""
-
-    limit: int
-    heap: int
-    rocksdb: int
-    memtables: int
-
-    @property
-    def beside(self) -> int:
-        """What is left of the limit for all that neither the heap nor the bound covers."""
-        return self.limit - self.heap - self.rocksdb
-
-    def of(self, share: str) -> int:
-        """Return the planned bytes of a share."""
-        return {"heap": self.heap, "rocksdb": self.rocksdb, "beside": self.beside}[share]
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -67,11 +51,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     figures is unknown, and so is one that told nothing for more than 10 s of the run, its own restarts left
     out. Memory before and after the run, and between two samples, is not seen.
     """
-    slo = given(levels.memory)
     rocksdb, settings = evidence.samples("rocksdb").get("rocksdb"), evidence.rows("settings")
     if rocksdb is None:
-        because = "there is no rocksdb table: verify.collect writes it"
-        return Result("memory", "unknown", because, slo=slo)
+        return Result("memory", "unknown", "there is no rocksdb table: verify.collect writes it")
     peaks = _peaks(rocksdb)
     silent = _silent(rocksdb, evidence.run)
     bounds = _bounds(settings, {who["service"] for who in peaks.values()}) if settings is not None else {}
@@ -105,18 +87,15 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     if not peaks and not due:
         doubts.append("the rocksdb table is empty: no Streams application reported its memory")
     most = max((one["rss_percent_of_plan"] for one in measured.values()), default=0)
-    short = f"{len(measured)} instances, RSS at most {most:g} % of the plan"
-    figures = _highest(peaks, bounds, levels.memory)
-    verdict, because = judge(problems, doubts, short, judged=judged(figures))
-    return Result(
+    return concluded(
         "memory",
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        doubts,
+        f"{len(measured)} instances, RSS at most {most:g} % of the plan",
+        _highest(peaks, bounds, levels.memory),
         measured=measured,
         anomalies={kind: Anomaly(len(rows), tuple(rows)) for kind, rows in found.items()},
         recommendations=tuple(_advice(share) for share in sorted(blamed)),
-        figures=figures,
         series={"memory": series, "bounds": _lines(bounds, set(peaks))},
     )
 
@@ -126,7 +105,6 @@ def unseen_s(silent: Sequence[Span], spans: Iterable[Span]) -> float:
 
     Args:
         silent: stretches without a sample, microseconds.
-        spans: those in which the instance ran.
     """
     both = [min(until, end) - max(since, begin) for since, until in silent for begin, end in spans]
     longest = max(both, default=0) / 1e6
@@ -158,15 +136,17 @@ def _bounds(settings: Iterable[Mapping[str, str]], services: Collection[str]) ->
     for row in settings:
         if row["key"] in _KEYS and row["service"] in services:
             values.setdefault((row["host"], row["instance"]), {})[row["key"]] = row["planned"]
-    found = {}
+    found: dict[Who, Bounds] = {}
     for who, planned in values.items():
         limit = _bytes(_SIZE.fullmatch(planned.get("MemoryMax", "")))
         heap = _bytes(_HEAP.search(planned.get("KAFKA_HEAP_OPTS", "")))
         if limit and heap:
             cache, memtables = (
-                _SIZE.fullmatch(planned.get(k, "")) for k in ("cache.bytes", "memtables.bytes")
+                _bytes(_SIZE.fullmatch(planned.get(key, ""))) for key in ("cache.bytes", "memtables.bytes")
             )
-            found[who] = Bounds(limit, heap, _bytes(cache), _bytes(memtables))
+            # Beside is what is left of the limit for all that neither the heap nor the bound covers.
+            found[who] = {"rss": limit, "heap": heap, "rocksdb": cache, "memtables": memtables,
+                          "beside": limit - heap - cache}  # fmt: skip
     return found
 
 
@@ -179,18 +159,17 @@ def _peaks(rocksdb: DataFrame) -> dict[Who, Mapping[str, Any]]:
     heap, cache = (F.coalesce(name, F.lit(0)) for name in ("heap_bytes", "block_cache_bytes"))
     # A heap that was committed and never touched is no part of the RSS.
     beside = F.greatest(F.col("rss_bytes") - heap - cache, F.lit(0))
-    rows = rocksdb.withColumns({"heap": heap, "rocksdb": cache, "beside": beside})
-    shown = ("at_us", "rss_bytes", *_SHARES)
+    shares = {"rss": F.col("rss_bytes"), "heap": heap, "rocksdb": cache, "beside": beside}
+    rows = rocksdb.withColumns(shares)
     told = ("memtable_bytes", "table_readers_bytes", "pinned_bytes")
     found = rows.groupBy("host", "instance").agg(
         F.count(F.lit(1)).alias("samples"),
         F.min("service").alias("service"),
-        *(F.max(name).alias(f"most_{name}") for name in ("rss_bytes", *_SHARES)),
-        *(F.coalesce(F.max(name), F.lit(0)).alias(f"most_{name}") for name in told),
+        *(F.coalesce(F.max(name), F.lit(0)).alias(f"most_{name}") for name in (*shares, *told)),
         # Of equals the last is taken.
         *(
-            F.max_by(F.struct(*shown), F.struct(by, "at_us")).alias(name)
-            for name, by in (("at_rss", "rss_bytes"), ("at_rocksdb", "rocksdb"), ("at_beside", "beside"))
+            F.max_by(F.struct("at_us", *shares), F.struct(name, "at_us")).alias(f"at_{name}")
+            for name in _JUDGED
         ),
     )
     return {(row["host"], row["instance"]): row.asDict() for row in found.collect()}
@@ -199,28 +178,20 @@ def _peaks(rocksdb: DataFrame) -> dict[Who, Mapping[str, Any]]:
 def _figures(peak: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
     return {
         "samples": peak["samples"],
-        "rss_mib": _mib(peak["most_rss_bytes"]),
-        "planned_rss_mib": _mib(bounds.limit),
-        "rss_percent_of_plan": round(100 * peak["most_rss_bytes"] / bounds.limit, 1),
+        "rss_mib": _mib(peak["most_rss"]),
+        "planned_rss_mib": _mib(bounds["rss"]),
+        "rss_percent_of_plan": round(100 * peak["most_rss"] / bounds["rss"], 1),
         "heap_mib": _mib(peak["most_heap"]),
-        "planned_heap_mib": _mib(bounds.heap),
+        "planned_heap_mib": _mib(bounds["heap"]),
         "block_cache_mib": _mib(peak["most_rocksdb"]),
-        "planned_rocksdb_mib": _mib(bounds.rocksdb),
+        "planned_rocksdb_mib": _mib(bounds["rocksdb"]),
         "pinned_mib": _mib(peak["most_pinned_bytes"]),
         "memtables_mib": _mib(peak["most_memtable_bytes"]),
-        "planned_memtables_mib": _mib(bounds.memtables),
+        "planned_memtables_mib": _mib(bounds["memtables"]),
         "table_readers_mib": _mib(peak["most_table_readers_bytes"]),
         "beside_mib": _mib(peak["most_beside"]),
-        "planned_beside_mib": _mib(bounds.beside),
+        "planned_beside_mib": _mib(bounds["beside"]),
     }
-
-
-def _planned(bounds: Bounds) -> dict[str, int]:
-    return {"rss": bounds.limit, "rocksdb": bounds.rocksdb, "beside": bounds.beside}
-
-
-def _most(peak: Mapping[str, Any], name: str) -> int:
-    return int(peak[f"at_{name}"]["rss_bytes" if name == "rss" else name])
 
 
 def _highest(
@@ -228,36 +199,36 @@ def _highest(
 ) -> tuple[Figure, ...]:
     """Return the highest percent of the plan that any instance reached, by what a level bounds."""
     found = []
-    for name, what in (("rss", "RSS"), ("rocksdb", "RocksDB"), ("beside", "beside both")):
+    for name, what in _JUDGED.items():
         shares = [
-            100 * _most(peaks[who], name) / planned
+            100 * peaks[who][f"most_{name}"] / one[name]
             for who, one in bounds.items()
-            if who in peaks and (planned := _planned(one)[name])
+            if who in peaks and one[name]
         ]
         if shares:
-            level = getattr(levels, f"{name}_percent")
-            key = f"memory.{name}_percent"
-            found.append(Figure(f"{what} at most", max(shares), level, "%", key=key))
+            key = f"{name}_percent"
+            level = getattr(levels, key)
+            found.append(Figure(f"{what} at most", max(shares), level, "%", key=f"memory.{key}"))
     return tuple(found)
 
 
 def _over(peak: Mapping[str, Any], bounds: Bounds, levels: MemoryLevels) -> dict[str, dict[str, Any]]:
     """Return the sample that passed its bound furthest, by anomaly."""
     found = {}
-    for name, planned in _planned(bounds).items():
-        percent = getattr(levels, f"{name}_percent")
-        sample, value = peak[f"at_{name}"], _most(peak, name)
+    for name in _JUDGED:
+        percent, planned = getattr(levels, f"{name}_percent"), bounds[name]
+        sample, value = peak[f"at_{name}"], peak[f"most_{name}"]
         # Without a bound RocksDB has nothing of its own to pass: its cache then counts towards the limit.
         if percent is None or not planned or value * 100 <= planned * percent:
             continue
-        blame = max(_SHARES, key=lambda share: sample[share] - bounds.of(share)) if name == "rss" else name
+        blame = max(_SHARES, key=lambda share: sample[share] - bounds[share]) if name == "rss" else name
         found[f"{name}_over"] = {
             "at_us": sample["at_us"],
             "mib": _mib(value),
             "planned_mib": _mib(planned),
             "to_blame": blame,
             "share_mib": _mib(sample[blame]),
-            "share_planned_mib": _mib(bounds.of(blame)),
+            "share_planned_mib": _mib(bounds[blame]),
         }
     return found
 
@@ -299,7 +270,7 @@ def _series(rocksdb: DataFrame, started_us: int) -> dict[str, dict[str, list[lis
 
 def _lines(bounds: Mapping[Who, Bounds], sampled: set[Who]) -> dict[str, dict[str, int]]:
     return {
-        f"{who[1]} on {who[0]}": {"planned limit": _mib(one.limit), "planned RocksDB": _mib(one.rocksdb)}
+        f"{who[1]} on {who[0]}": {"planned limit": _mib(one["rss"]), "planned RocksDB": _mib(one["rocksdb"])}
         for who, one in bounds.items()
         if who in sampled
     }

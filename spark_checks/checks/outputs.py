@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from kedge.evidence.run import Application
 from spark_checks.engine.anomalies import add, first
-from spark_checks.engine.application_outputs import KINDS, Outputs, outputs_of
+from spark_checks.engine.application_outputs import KINDS, outputs_of
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Figure, Result, judge, judged
+from spark_checks.results import Anomaly, Figure, Result, concluded
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -31,13 +31,13 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     Without the topics, their offsets, or a record in the input nothing is known. So it is where retention or
     compaction took records of either topic. Damaged values in the input are no records of the run.
     """
-    run, slo = evidence.run, given(levels.outputs)
+    run = evidence.run
     audited = run.audited_applications()
     if not audited:
-        return Result("outputs", "unknown", "run.json names no application with an output", slo=slo)
+        return Result("outputs", "unknown", "run.json names no application with an output")
     if not evidence.has("records"):
         because = "the topics were not read: no records table, and the cluster could not be asked"
-        return Result("outputs", "unknown", because, slo=slo)
+        return Result("outputs", "unknown", because)
     problems: list[str] = []
     doubts: list[str] = []
     measured: dict[str, Any] = {}
@@ -49,15 +49,19 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         allowed = levels.outputs.model_dump()
         if app.exactly_once and allowed["duplicated"] is None:
             allowed["duplicated"] = 0
-        totals = _totals(made, app)
-        found = made.anomalies
+        found, latency = made.anomalies, made.latency
+        totals = {
+            **made.totals,
+            "outputs_of_a_record": app.per_record,
+            "exactly_once": app.exactly_once,
+            **{kind: found.get(kind, Anomaly(0)).count for kind in KINDS},
+        }
         assert app.input is not None
         assert app.output is not None
         unseen = run.doubts_about(app.input, app.output)
         if not totals["input_records"]:
             unseen.append(f"{app.name}: the input holds no record of the run, so nothing was due")
         doubts += unseen
-        latency = made.latency
         measured[app.name] = {**totals, **latency}
         figures += _figures(app, totals, latency, allowed)
         if allowed["p99_ms"] is not None and not latency:
@@ -76,17 +80,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
                 problems.append(f"{app.name}: {anomaly.count:,} outputs {kind}{where}")
     due = sum(one["due_records"] for one in measured.values())
     missing = sum(one["missing"] for one in measured.values())
-    short = f"{missing:,} missing of {due:,} outputs due"
-    verdict, because = judge(problems, doubts, short, judged=judged(figures))
-    return Result(
-        "outputs",
-        verdict,
-        because,
-        slo=slo,
-        measured=measured,
-        anomalies=anomalies,
-        figures=tuple(figures),
-    )
+    fine = f"{missing:,} missing of {due:,} outputs due"
+    return concluded("outputs", problems, doubts, fine, figures, measured=measured, anomalies=anomalies)
 
 
 def _figures(
@@ -102,14 +97,3 @@ def _figures(
     if p99 is None and allowed["p99_ms"] is None:
         return counts
     return [*counts, Figure(f"{app.name} p99", p99, allowed["p99_ms"], "ms", key="outputs.p99_ms")]
-
-
-def _totals(made: Outputs, app: Application) -> dict[str, Any]:
-    return {
-        "input_records": made.inputs,
-        "due_records": made.due,
-        "output_records": made.outputs,
-        "outputs_of_a_record": app.per_record,
-        "exactly_once": app.exactly_once,
-        **{kind: made.anomalies.get(kind, Anomaly(0)).count for kind in KINDS},
-    }

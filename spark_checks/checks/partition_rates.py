@@ -14,7 +14,7 @@ from kedge.evidence.levels import Levels
 from kedge.services.topics.partition_count import partitions_needed
 from kedge.services.topics.rates import Use, is_clients, limited_by, median_and_spread, stops_at
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, more_partitions
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, concluded, more_partitions
 
 #: Not "partitions", which a load is judged by: this is a measurement of its own kind.
 NAME: Final = "partition_rates"
@@ -22,6 +22,8 @@ NAME: Final = "partition_rates"
 _SPREAD_DOUBT: Final = 0.5
 #: Where each phase left its rows.
 TABLES: Final = {"produce": "ledger", "consume": "deliveries"}
+#: By what a measurement was made.
+_CONDITIONS: Final = ("record_bytes", "codec", "acks", "replication", "clients")
 _PHASES: Final = {"produce": "production", "consume": "consumption"}
 
 
@@ -54,15 +56,15 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             rate = _mb_per_s(volumes.get(each["phase"], {}), each)
             curves[each["phase"]][each["partitions"]].append(rate)
     doubts: list[str] = []
-    measured: dict[str, Any] = {
-        key: asked[key] for key in ("record_bytes", "codec", "acks", "replication", "clients")
-    }
+    measured: dict[str, Any] = {key: asked[key] for key in _CONDITIONS}
     for phase, name in _PHASES.items():
         measured[name] = _curve(
             curves[phase], rounds, phase, _without_copies(volumes, asked) if phase == "produce" else None
         )
         doubts += _doubts(name, measured[name])
-    lost = _not_acknowledged(evidence) if asked["acks"] != "0" else 0
+    lost = 0
+    if asked["acks"] != "0" and evidence.has("ledger"):
+        lost = evidence.need("ledger").where("outcome != 'acked'").count()
     problems, needs, recommendations = _targets(asked, measured) if not doubts else ([], [], [])
     measured["targets"] = needs
     rates = partition_rates(evidence.run.run_id, asked, measured)
@@ -73,17 +75,17 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             "consumed",
             "kafka_partition_rates", [rates]))  # fmt: skip
     one = measured["production"]["one_mb_per_s"], measured["consumption"]["one_mb_per_s"]
-    short = f"one partition: {one[0]:,.1f} MB/s in, {one[1]:,.1f} MB/s out"
-    verdict, because = judge(problems, doubts, short, judged=bool(asked["targets"]))
-    return Result(
+    return concluded(
         NAME,
-        verdict,
-        because,
+        problems,
+        doubts,
+        f"one partition: {one[0]:,.1f} MB/s in, {one[1]:,.1f} MB/s out",
+        _figures(measured),
+        judged=bool(asked["targets"]),
         slo={"targets": asked["targets"]} if asked["targets"] else {},
         measured=measured,
         anomalies={"not_acknowledged": Anomaly(lost)} if lost else {},
         recommendations=tuple(recommendations),
-        figures=_figures(measured),
         series={"curves": {name: sorted((int(n), v) for n, v in measured[name]["curve_mb_per_s"].items())
                            for name in _PHASES.values()}},
     )  # fmt: skip
@@ -91,15 +93,17 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
 def _figures(measured: Mapping[str, Any]) -> tuple[Figure, ...]:
     """Return each target beside the most that any number of partitions carries, and what one carries."""
-    found = []
-    for target in measured["targets"]:
-        for name in _PHASES.values():
-            curve = measured[name]
-            most = None if is_clients(curve["limited_by"]) else curve["ceiling_mb_per_s"]
-            found.append(Figure(f"{target['topic']} {name}", target["target_mb_per_s"], most, "MB/s"))
-    rates = [Figure(f"one partition {name}", measured[name]["one_mb_per_s"], None, "MB/s")
-             for name in _PHASES.values()]  # fmt: skip
-    return (*found, *rates)
+    curves = {name: measured[name] for name in _PHASES.values()}
+    most = {name: None if is_clients(curve["limited_by"]) else curve["ceiling_mb_per_s"]
+            for name, curve in curves.items()}  # fmt: skip
+    return (
+        *(
+            Figure(f"{target['topic']} {name}", target["target_mb_per_s"], most[name], "MB/s")
+            for target in measured["targets"]
+            for name in curves
+        ),
+        *(Figure(f"one partition {name}", one["one_mb_per_s"], None, "MB/s") for name, one in curves.items()),
+    )
 
 
 def volume(
@@ -126,12 +130,6 @@ def volume(
 def _mb_per_s(volumes: Mapping[str, int], one: Mapping[str, Any]) -> float:
     """Return a round's megabytes (10^6 bytes) a second."""
     return float(volumes.get(one["topic"], 0) / max(one["until_us"] - one["from_us"], 1))
-
-
-def _not_acknowledged(evidence: Evidence) -> int:
-    if not evidence.has("ledger"):
-        return 0
-    return evidence.need("ledger").where("outcome != 'acked'").count()
 
 
 def _curve(
@@ -229,8 +227,7 @@ def partition_rates(
     run_id: str, asked: Mapping[str, Any], measured: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Return the entry of the inventory's ``kafka_partition_rates``; None when nothing was measured."""
-    entry: dict[str, Any] = {"cluster": asked["cluster"]}
-    entry |= {key: asked[key] for key in ("record_bytes", "codec", "acks", "replication", "clients")}
+    entry: dict[str, Any] = {"cluster": asked["cluster"], **{key: asked[key] for key in _CONDITIONS}}
     for name in _PHASES.values():
         curve = measured[name]
         if not curve["one_mb_per_s"]:

@@ -8,12 +8,12 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from kedge.evidence.run import Run, TopicRange
 from spark_checks.engine.anomalies import listed
 from spark_checks.engine.facts import deliveries_by, ledger_by
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Figure, Recommendation, Result, judge, judged, more_partitions
+from spark_checks.results import Figure, Recommendation, Result, concluded, more_partitions
 
 #: The rate that a partition is said to carry: met or passed in one of twenty seconds.
 _PERCENTILE: Final = 95
@@ -34,7 +34,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     target the number is only measured. A topic without an acknowledged record is unknown.
     """
     run = evidence.run
-    slo: dict[str, Any] = given(levels.partitions)
+    targets: dict[str, float] = {}
     acked = ledger_by(evidence, "topic", "partition", "outcome", "acked_s").where("outcome = 'acked'")
     produced = {
         (row["topic"], row["partition"]): row
@@ -77,7 +77,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             "skew": skew,
         }
         if target:
-            slo.setdefault("target_records_per_s", {})[topic.topic] = round(target, 1)
+            targets[topic.topic] = round(target, 1)
         said = f"{topic.topic} needs {needed} of {topic.partitions}" if target else ""
         there = topic.partitions if target else None
         needs.append(Figure(f"{topic.topic} needs", needed, there, "partitions", said=said))
@@ -106,16 +106,16 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         f"{name} has {part['partitions']}, needs {part['needed_partitions']}"
         for name, part in measured.items()
     )
-    verdict, because = judge(problems, doubts, short, judged=judged([*needs, *skews]))
-    return Result(
+    return concluded(
         "partitions",
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        doubts,
+        short,
+        (*needs, *skews),
+        slo={"target_records_per_s": targets} if targets else {},
         measured=measured,
         anomalies=listed("starved", starved),
         recommendations=tuple(advice),
-        figures=(*needs, *skews),
     )
 
 
@@ -135,9 +135,6 @@ def _sustained(seconds: DataFrame, second: str, records: str, run: Run, *keys: s
 
     Args:
         seconds: keys, second, records and bytes of each.
-        second, records: the names of these columns.
-        run: run.json.
-        keys: whose seconds these are.
     """
     inside = seconds.where(f"{second} >= 0 and {second} < {int(run.measured_s)}")
     counts = F.collect_list(records)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Figure, Recommendation, Result, judge
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, concluded
 
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?")
 _ORDER = ["host", "service", "instance", "file", "key"]
@@ -24,9 +24,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
 
     Secrets are compared by their presence alone. Without a settings table nothing is known.
     """
-    rows, slo = evidence.rows("settings"), given(levels.settings)
+    rows, level = evidence.rows("settings"), levels.settings.different
     if rows is None:
-        return Result("settings", "unknown", "there is no settings table: verify.collect writes it", slo=slo)
+        return Result("settings", "unknown", "there is no settings table: verify.collect writes it")
     read = {_file(row) for row in rows if row["running"] is not None}
     found = [
         {"kind": "different" if _file(row) in read else "unread"}
@@ -43,28 +43,32 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         }
         for service in sorted({row["service"] for row in rows})
     }
-    different = anomalies["different"].count if "different" in anomalies else 0
-    unread = anomalies["unread"].count if "unread" in anomalies else 0
+    different, unread = (anomalies.get(kind, Anomaly(0)).count for kind in ("different", "unread"))
     whole = sum(part["settings"] for part in by_service.values())
     problems, doubts = [], []
-    if levels.settings.different is not None and different > levels.settings.different:
+    if level is not None and different > level:
         problems.append(f"{different:,} of {whole:,} settings are not as planned{_first(anomalies)}")
     if unread:
         doubts.append(f"{unread:,} settings could not be read")
     if not whole:
         doubts.append("the settings table is empty: no host was planned, or none could be read")
-    short = f"{whole:,} settings, {different:,} different"
-    level = levels.settings.different
-    verdict, because = judge(problems, doubts, short, judged=level is not None)
-    return Result(
+    return concluded(
         "settings",
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        doubts,
+        f"{whole:,} settings, {different:,} different",
+        [Figure("different", different, level, key="settings.different", of=whole)],
         measured={"settings": whole, "different": different, "unread": unread, "by_service": by_service},
         anomalies=anomalies,
-        recommendations=_recommend(different),
-        figures=(Figure("different", different, level, key="settings.different", of=whole),),
+        recommendations=(
+            Recommendation(
+                "Run deploy.yml, or put the hosts' own values into the inventory",
+                f"{different:,} settings on the hosts are not those that were planned",
+                effect="what runs is what was planned, so that the plan's sums hold",
+            ),
+        )
+        if different
+        else (),
     )
 
 
@@ -88,15 +92,3 @@ def _first(anomalies: Any) -> str:
     running = repr(one["running"]) if "running" in one else "nothing"
     where = f"{one['service']} {one['instance']} on {one['host']}"
     return f" (first: {one['key']} at {where}: planned {one['planned']!r}, runs with {running})"
-
-
-def _recommend(different: int) -> tuple[Recommendation, ...]:
-    if not different:
-        return ()
-    return (
-        Recommendation(
-            "Run deploy.yml, or put the hosts' own values into the inventory",
-            f"{different:,} settings on the hosts are not those that were planned",
-            effect="what runs is what was planned, so that the plan's sums hold",
-        ),
-    )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from spark_checks.engine.anomalies import listed
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import read_restarts
-from spark_checks.results import Figure, Recommendation, Result, judge
+from spark_checks.results import Figure, Recommendation, Result, concluded
 
 NAME: Final = "spread"
 #: Beyond this an instance is named where no level says otherwise.
@@ -20,14 +20,9 @@ _NAMED_PERCENT: Final = 20.0
 #: Samples of a consumer, the last ones of a window: in one of them a partition may have had no record.
 _SAMPLES: Final = 3
 
-InstanceKey = tuple[str, str]
-
-
-class Carried(NamedTuple):
-    """What the instances of a group carry, by group and instance."""
-
-    consumers: Counter[InstanceKey]
-    partitions: Counter[InstanceKey]
+_COUNTED: Final = ("consumers", "partitions")
+#: By group and instance what it carries (:data:`_COUNTED`).
+Carried = Mapping[tuple[str, str], Row]
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -41,21 +36,22 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     few consumers an instance a change of one is a large share, and counts as such. Connections are not
     counted.
     """
-    run, slo = evidence.run, given(levels.spread)
+    run = evidence.run
     homes, restarts = evidence.samples("homes").get("homes"), read_restarts(evidence.rows("actions"), run)
     if homes is None:
-        return Result(NAME, "unknown", "the owning instances of consumers were not noted", slo=slo)
+        return Result(NAME, "unknown", "the owning instances of consumers were not noted")
     if not restarts or restarts[-1].end_us is None:
         doubt = "an instance never came back" if restarts else "no instance was restarted"
-        return Result(NAME, "unknown", doubt, slo=slo)
+        return Result(NAME, "unknown", doubt)
     last_end = max(restart.end_us or 0 for restart in restarts)
-    before = carried(homes, run.measured_from_us, restarts[0].begin_us)
-    after = carried(homes, last_end, run.measured_until_us)
-    if not before.consumers or not after.consumers:
-        when = "after the last restart" if before.consumers else "before the first restart"
-        return Result(NAME, "unknown", f"no consumer read {when}", slo=slo)
+    before, after = carried(
+        homes, (run.measured_from_us, restarts[0].begin_us), (last_end, run.measured_until_us)
+    )
+    if not before or not after:
+        when = "after the last restart" if before else "before the first restart"
+        return Result(NAME, "unknown", f"no consumer read {when}")
     found = changes(before, after)
-    worst = {what: max(row[f"{what}_percent"] for row in found) for what in ("consumers", "partitions")}
+    worst = {what: max(row[f"{what}_percent"] for row in found) for what in _COUNTED}
     level = levels.spread.percent
     bound = _NAMED_PERCENT if level is None else level
     beyond = [row for row in found if max(row["consumers_percent"], row["partitions_percent"]) > bound]
@@ -68,58 +64,58 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             f"{row['partitions_before']} before; "
             f"{level:g} percent are allowed"
         )
-    fine = f"the most that an instance's load changed is {max(worst.values()):.0f} percent"
-    verdict, because = judge(problems, [], fine, judged=level is not None)
-    return Result(
+    most, what = max(worst.values()), "largest change of an instance's load"
+    return concluded(
         NAME,
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        [],
+        f"the most that an instance's load changed is {most:.0f} percent",
+        [Figure(what, most, level, "percent", key="spread.percent")],
         measured={f"{what}_percent": value for what, value in worst.items()} | {"by_instance": found},
         anomalies=listed("piled_up", beyond),
         recommendations=(_advice(beyond),) if beyond else (),
-        figures=(
-            Figure("largest change of an instance's load", max(worst.values()), level, "percent",
-                   key="spread.percent"),
-        ),
-    )  # fmt: skip
+    )
 
 
-def carried(homes: DataFrame, from_us: int, until_us: int) -> Carried:
-    """Return what instances carry at the end of a window, by the last samples of each consumer in it."""
-    last = Window.partitionBy("group", "consumer").orderBy(F.desc("at_us"))
-    within = homes.where(F.col("at_us").between(from_us, until_us - 1))
-    rows = within.withColumn("back", F.row_number().over(last)).where(F.col("back") <= _SAMPLES).collect()
-    home = {(row["group"], row["consumer"]): row["instance"] for row in rows if row["back"] == 1}
-    read: Counter[tuple[str, str]] = Counter()
-    for row in rows:
-        who = (row["group"], row["consumer"])
-        if row["instance"] == home[who]:
-            read[who] = max(read[who], row["partitions"])
-    found = Carried(Counter(), Counter())
-    for (group, consumer), instance in home.items():
-        found.consumers[group, instance] += 1
-        found.partitions[group, instance] += read[group, consumer]
-    return found
+def carried(homes: DataFrame, *spans: tuple[int, int]) -> list[Carried]:
+    """Return what instances carry at the end of each span of time, by the last samples of each consumer."""
+    at, span = F.col("at_us"), F.lit(None).cast("int")
+    for number, (from_us, until_us) in enumerate(spans):
+        span = F.when((at >= from_us) & (at < until_us), F.lit(number)).otherwise(span)
+    last = Window.partitionBy("span", "group", "consumer").orderBy(F.desc("at_us"))
+    read = F.max(F.when(F.col("instance") == F.col("home"), F.col("partitions")))
+    rows = (
+        homes.withColumn("span", span)
+        .where("span is not null")
+        .withColumns({"home": F.first("instance").over(last), "back": F.row_number().over(last)})
+        .where(F.col("back") <= _SAMPLES)
+        .groupBy("span", "group", "consumer", "home")
+        .agg(read.alias("partitions"))
+        .groupBy("span", "group", "home")
+        .agg(F.count(F.lit(1)).alias("consumers"), F.sum("partitions").alias("partitions"))
+        .collect()
+    )
+    return [
+        {(row["group"], row["home"]): row for row in rows if row["span"] == number}
+        for number in range(len(spans))
+    ]
 
 
 def changes(before: Carried, after: Carried) -> list[dict[str, Any]]:
     """Return a row for each group's instance, the largest change first."""
-    places = before.consumers.keys() | after.consumers.keys()
     rows = []
-    for group, instance in places:
-        place = (group, instance)
-        row: dict[str, Any] = {"group": group, "instance": instance}
-        for what in Carried._fields:
-            was, now = getattr(before, what), getattr(after, what)
-            all_before = [count for (of, _), count in was.items() if of == group]
-            mean = sum(all_before) / len(all_before) if all_before else 0.0
-            change = abs(now[place] - was[place])
-            row |= {f"{what}_before": was[place], what: now[place]}
-            row[f"{what}_percent"] = round(100 * change / (was[place] or mean or 1), 1)
+    for place in sorted({*before, *after}):
+        row: dict[str, Any] = dict(zip(("group", "instance"), place, strict=True))
+        for what in _COUNTED:
+            was, now = (side[place][what] if place in side else 0 for side in (before, after))
+            of_group = [one[what] for (group, _), one in before.items() if group == place[0]]
+            mean = sum(of_group) / len(of_group) if of_group else 0.0
+            row |= {f"{what}_before": was, what: now}
+            row[f"{what}_percent"] = round(100 * abs(now - was) / (was or mean or 1), 1)
         rows.append(row)
-    rows.sort(key=lambda row: (-row["consumers_percent"], -row["partitions_percent"], row["instance"]))
-    return rows
+    return sorted(
+        rows, key=lambda row: (-row["consumers_percent"], -row["partitions_percent"], row["instance"])
+    )
 
 
 def _advice(beyond: list[dict[str, Any]]) -> Recommendation:

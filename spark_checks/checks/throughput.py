@@ -7,14 +7,14 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from spark_checks.engine.anomalies import listed
 from spark_checks.engine.facts import ledger_by
 from spark_checks.engine.percentiles import rank
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import BIN_US
 from spark_checks.rebalance.restarts import Restart, read_restarts
-from spark_checks.results import Figure, Result, judge, judged
+from spark_checks.results import Figure, Result, concluded
 
 
 def check(evidence: Evidence, levels: Levels) -> Result:
@@ -60,50 +60,44 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         gaps = unexplained(by_via[via], seconds, restarts, run.measured_from_us)
         empty += [{"via": via, "second": gap} for gap in gaps]
         target = getattr(levels.throughput, via).records_per_s if via in ("kafka", "rest") else None
-        problem, doubt = _against(via, target, figures, len(gaps)) if target else ([], [])
-        shown += _figures(via, target, figures, len(gaps), doubtful=bool(doubt))
+        problem, doubt = _against(via, target, figures, len(gaps)) if target else ("", "")
+        key = f"throughput.{via}.records_per_s"
+        rate = figures["mean_records_per_s"]
+        shown.append(Figure(via, rate, target, "/s", key=key, least=True, doubtful=bool(doubt)))
+        if gaps:
+            shown.append(Figure(f"{via} seconds without a record", len(gaps), 0 if target else None))
         if target:
-            figures["share_of_level"] = round(figures["mean_records_per_s"] / target, 3)
-            problems += problem
-            doubts += doubt
+            figures["share_of_level"] = round(rate / target, 3)
+        problems += [problem] if problem else []
+        doubts += [doubt] if doubt else []
     if not rows or seconds < 1:
         doubts.append("no record was acknowledged in a steady window of a second or more")
     short = [f"{via} {figures['mean_records_per_s']:,.0f}/s" for via, figures in measured.items()]
     # Rates first: they are what was asked for.
     shown.sort(key=lambda one: not one.least)
-    verdict, because = judge(problems, doubts, "; ".join(short) + f" over {seconds} s", judged=judged(shown))
-    return Result(
+    return concluded(
         "throughput",
-        verdict,
-        because,
-        slo=given(levels.throughput),
+        problems,
+        doubts,
+        f"{'; '.join(short)} over {seconds} s",
+        shown,
         measured={"window_s": seconds, **measured},
         anomalies=listed("empty_second", empty),
-        figures=tuple(shown),
         series={"by_via": {via: sorted(counts.items()) for via, counts in by_via.items()}},
     )
 
 
-def _against(via: str, target: float, figures: dict[str, Any], gaps: int) -> tuple[list[str], list[str]]:
-    """Return problems and doubts of one interface against its level."""
+def _against(via: str, target: float, figures: dict[str, Any], gaps: int) -> tuple[str, str]:
+    """Return what is wrong or doubtful of one interface against its level; empty where nothing is."""
     mean, offered = figures["mean_records_per_s"], figures["offered_records_per_s"]
     if not figures["records"]:
-        return [], [f"{via}: no acknowledged record, so no rate against {target:,.0f}/s"]
+        return "", f"{via}: no acknowledged record, so no rate against {target:,.0f}/s"
     if mean < target:
         text = f"{via}: {mean:,.0f} records/s, the level is {target:,.0f}"
         if offered < target and mean >= 0.99 * offered:
-            return [], [f"{text}; only {offered:,.0f} were offered"]
-        return [text], []
-    return ([f"{via}: {gaps} seconds without an acknowledgement outside of restarts"] if gaps else []), []
-
-
-def _figures(
-    via: str, target: float | None, figures: dict[str, Any], gaps: int, *, doubtful: bool
-) -> list[Figure]:
-    key = f"throughput.{via}.records_per_s"
-    rate = Figure(via, figures["mean_records_per_s"], target, "/s", key=key, least=True, doubtful=doubtful)
-    silent = Figure(f"{via} seconds without a record", gaps, 0 if target else None)
-    return [rate, silent] if gaps else [rate]
+            return "", f"{text}; only {offered:,.0f} were offered"
+        return text, ""
+    return (f"{via}: {gaps} seconds without an acknowledgement outside of restarts" if gaps else ""), ""
 
 
 def rates(counts: list[int]) -> dict[str, Any]:

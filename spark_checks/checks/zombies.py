@@ -8,13 +8,13 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import examples
 from spark_checks.engine.facts import acked_grains, delivered_grains
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.stretches import PLACE, owning_groups
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, concluded
 
 NAME: Final = "zombies"
 #: Shorter silences are a slow first read: 5.2 s were measured through a REST proxy with default settings.
@@ -32,42 +32,37 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     revocation; the sampling interval of the group is the error. Only the steady window counts. Ownership is
     known where the group was watched; without it nothing is known.
     """
-    run, slo = evidence.run, given(levels.zombies)
+    run = evidence.run
     table, delivered = evidence.samples("assignments").get("assignments"), delivered_grains(evidence)
     missing = sorted(run.groups.keys() - {*owning_groups(evidence)})
     if table is None or delivered is None or missing:
         doubt = f"nothing is known of who owned what in {', '.join(missing) or 'any group'}"
-        return Result(NAME, "unknown", doubt, slo=slo)
+        return Result(NAME, "unknown", doubt)
     spans = owned(table, run)
     found = silent(spans, delivered, acked_grains(evidence), blind_us(run))
     found = found.where(F.col("held_us") >= LEAST_S * 1e6).persist()
     (counted,) = found.agg(F.count(F.lit(1)).alias("members"), F.collect_set("group").alias("of")).collect()
     order = (F.desc("held_us"), "group", "consumer")
-    longest = found.orderBy(*order).limit(max(1, examples())).collect() if counted["members"] else []
+    rows = found.orderBy(*order).limit(max(1, examples())).collect() if counted["members"] else []
     found.unpersist()
-    return _result(longest, counted["members"], counted["of"], run, levels)
-
-
-def _result(rows: Sequence[Row], count: int, groups: Sequence[str], run: Run, levels: Levels) -> Result:
+    count, level = counted["members"], levels.zombies.held_s
     longest = rows[0]["held_us"] / 1e6 if rows else 0.0
-    level = levels.zombies.held_s
     problems = []
     if level is not None and longest > level:
         problems.append(
             f"{rows[0]['consumer']} held partitions unread for {longest:.1f} s, the level is {level:g} s"
         )
     fine = f"{count} members held partitions that nobody read, {longest:.1f} s at most" if rows else "none"
-    verdict, because = judge(problems, [], fine, judged=level is not None)
     shown = tuple(_example(row, run) for row in rows[: examples()])
-    return Result(
+    return concluded(
         NAME,
-        verdict,
-        because,
-        slo=given(levels.zombies),
+        problems,
+        [],
+        fine,
+        [Figure("longest unread hold", longest, level, "s", key="zombies.held_s")],
         measured={"zombies": count, "held_s": longest},
         anomalies={"zombie": Anomaly(count, shown)} if count else {},
-        recommendations=(_advice(longest, run, groups),) if count else (),
-        figures=(Figure("longest unread hold", longest, level, "s", key="zombies.held_s"),),
+        recommendations=(_advice(longest, run, counted["of"]),) if count else (),
     )
 
 

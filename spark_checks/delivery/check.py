@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from typing import Any, Final
 
 from pyspark import inheritable_thread_target
 
-from kedge.evidence.levels import DeliveryLevels, Levels, given
+from kedge.evidence.levels import DeliveryLevels, Levels
 from spark_checks.delivery.order import reordered
 from spark_checks.delivery.producer_to_topic import TopicHop, topic_hop
 from spark_checks.delivery.topic_to_group import GroupHop, group_hop
 from spark_checks.engine.anomalies import add, first
 from spark_checks.engine.readers import Evidence
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, concluded
 
 KINDS: Final = (
     "lost",
@@ -46,6 +47,26 @@ _ABSENT: Final = {
     "unexpected": "ledger",
     "undelivered": "deliveries",
     "skipped": "deliveries",
+}
+#: What follows from a kind.
+_ADVICE: Final = {
+    ("lost",): Recommendation(
+        "Produce with acks=all and min.insync.replicas at least 2 on three replicas",
+        "{lost:,} acknowledged records are gone",
+        effect="a record is acknowledged when two replicas have it, so that the loss of one broker loses "
+        "none",
+    ),
+    ("duplicated", "reordered"): Recommendation(
+        "Produce with enable.idempotence=true where the interface allows it",
+        "{duplicated:,} duplicated and {reordered:,} reordered records",
+        effect="a producer's retries neither repeat nor overtake",
+    ),
+    ("undelivered",): Recommendation(
+        "Commit offsets after processing (enable.auto.commit=false)",
+        "{undelivered:,} records never reached their group",
+        effect="a consumer that dies leaves nothing committed that it had not processed; some records come "
+        "twice instead",
+    ),
 }
 
 
@@ -95,7 +116,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     if not evidence.has("records"):
         because = "the topics were not read: no records table, and the cluster could not be asked"
         because = "; ".join([because, *evidence.lacks("records")])
-        return Result("delivery", "unknown", because, slo=given(levels.delivery))
+        return Result("delivery", "unknown", because)
     with ThreadPoolExecutor(1, thread_name_prefix="check") as pool:
         # Both hops at the same time, so that Spark has the next job when a core is free. The copied context
         # has the number of examples to show (anomalies.showing), the thread Spark's name of the check.
@@ -142,16 +163,19 @@ def _result(
         doubts.insert(0, f"the ledger lacks {counts['unledgered']:,} rows that were written{where}")
     doubts[:0] = evidence.lacks("ledger", "records", "deliveries")
     figures = _figures(counts, allowed, to_topic, to_group, evidence.lacking)
-    verdict, because = judge(problems, doubts, fine, judged=judged(figures))
-    return Result(
+    return concluded(
         "delivery",
-        verdict,
-        because,
-        slo=given(levels.delivery),
+        problems,
+        doubts,
+        fine,
+        figures,
         measured=measured,
         anomalies={kind: anomalies[kind] for kind in KINDS if kind in anomalies and kind in counts},
-        recommendations=_recommend(counts),
-        figures=figures,
+        recommendations=tuple(
+            replace(one, because=one.because.format(**dict.fromkeys(KINDS, 0) | counts))
+            for of, one in _ADVICE.items()
+            if any(counts.get(kind) for kind in of)
+        ),
     )
 
 
@@ -207,34 +231,3 @@ def _doubts(evidence: Evidence, to_topic: TopicHop, to_group: GroupHop | None) -
     if to_group is None:
         doubts.append("no groups in run.json, so nothing is known of delivery to consumers")
     return doubts
-
-
-def _recommend(counts: dict[str, int]) -> tuple[Recommendation, ...]:
-    advice = []
-    if counts.get("lost"):
-        advice.append(
-            Recommendation(
-                "Produce with acks=all and min.insync.replicas at least 2 on three replicas",
-                f"{counts['lost']:,} acknowledged records are gone",
-                effect="a record is acknowledged when two replicas have it, so that the loss of one broker "
-                "loses none",
-            )
-        )
-    if counts["duplicated"] or counts.get("reordered"):
-        advice.append(
-            Recommendation(
-                "Produce with enable.idempotence=true where the interface allows it",
-                f"{counts['duplicated']:,} duplicated and {counts.get('reordered', 0):,} reordered records",
-                effect="a producer's retries neither repeat nor overtake",
-            )
-        )
-    if counts.get("undelivered"):
-        advice.append(
-            Recommendation(
-                "Commit offsets after processing (enable.auto.commit=false)",
-                f"{counts['undelivered']:,} records never reached their group",
-                effect="a consumer that dies leaves nothing committed that it had not processed; some "
-                "records come twice instead",
-            )
-        )
-    return tuple(advice)

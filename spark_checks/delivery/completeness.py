@@ -32,7 +32,11 @@ def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
     Raises:
         EvidenceError: when the ledger holds one record twice.
     """
-    by_block = _by_block(evidence)
+    by_block = ledger_by(evidence, "producer", "block", "outcome").groupBy("producer", "block").agg(
+        F.sum("records").alias("records"),
+        F.min("first_seq").alias("first_seq"),
+        F.max("last_seq").alias("last_seq"),
+    )  # fmt: skip
     crowded = F.col("records") > F.col("last_seq") - F.col("first_seq") + 1
     written = claimed(evidence.session, evidence.run)
     # A row a producer on each side.
@@ -77,15 +81,6 @@ def unledgered(evidence: Evidence) -> dict[str, Anomaly]:
         )
     )
     return tally(found, ["producer", "seq"])
-
-
-def _by_block(evidence: Evidence) -> DataFrame:
-    """Return records, first_seq and last_seq of each (producer, block) of the ledger."""
-    return ledger_by(evidence, "producer", "block", "outcome").groupBy("producer", "block").agg(
-        F.sum("records").alias("records"),
-        F.min("first_seq").alias("first_seq"),
-        F.max("last_seq").alias("last_seq"),
-    )  # fmt: skip
 
 
 def refuse_twice(evidence: Evidence, rows: Anomaly | None, places: Anomaly | None) -> None:

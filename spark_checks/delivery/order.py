@@ -29,7 +29,6 @@ def reordered(evidence: Evidence, to_topic: TopicHop) -> dict[str, Anomaly]:
     flight at once, these are most.
 
     Args:
-        evidence: ledger, records and run.json.
         to_topic: what the first hop found: a second copy is a duplicate, no inversion.
     """
     records = intact(of_run(evidence.need("records"), evidence.run)).select(*KEYS, "seq", "offset")
@@ -53,9 +52,7 @@ def acknowledged(
     """Return the acknowledged records of some keys, each once, with what the ledger says of them.
 
     Args:
-        evidence: the ledger, and run.json.
         records: :data:`KEYS`, seq, offset.
-        to_topic: what the first hop found.
         suspects: the code of each key (:func:`code_of`).
 
     Returns:

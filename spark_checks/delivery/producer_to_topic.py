@@ -122,7 +122,6 @@ def classify(ledger: DataFrame, records: DataFrame, run: Run) -> DataFrame:
     Args:
         ledger: all rows of some identities.
         records: all intact records of the same identities.
-        run: run.json.
 
     Returns:
         A row a finding: kind (those of delivery.check and :data:`_COUNTED`), producer, seq, topic, partition,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -79,13 +81,9 @@ def first(anomaly: Anomaly, *names: str) -> str:
 
 
 def _tally_rows(found: Sequence[Mapping[str, Any]], order: Sequence[str]) -> dict[str, Anomaly]:
-    by_kind: dict[str, list[Mapping[str, Any]]] = {}
-    for row in sorted(found, key=lambda row: [row["kind"], *(row[name] for name in order)]):
-        by_kind.setdefault(row["kind"], []).append(row)
-    return {
-        kind: Anomaly(len(rows), tuple(_example(row) for row in rows[: examples()]))
-        for kind, rows in by_kind.items()
-    }
+    rows = sorted(found, key=lambda row: [row["kind"], *(row[name] for name in order)])
+    by_kind = {kind: [_example(row) for row in some] for kind, some in groupby(rows, itemgetter("kind"))}
+    return {kind: Anomaly(len(some), tuple(some[: examples()])) for kind, some in by_kind.items()}
 
 
 def _example(row: Mapping[str, Any]) -> dict[str, Any]:

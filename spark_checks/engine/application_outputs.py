@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.facts import at_places, counted_times, grains, intact
-from spark_checks.engine.percentiles import percentiles
+from spark_checks.engine.percentiles import counted_percentiles
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import grain_us
 from spark_checks.results import Anomaly
 
 KINDS: Final = ("missing", "duplicated", "unexpected")
 _IDENTITY: Final = ("application", "producer", "seq")
+_LATENCY: Final = {"latency_p50_ms": 50, "latency_p99_ms": 99, "latency_max_ms": 100}
+#: How many records: of the input, outputs that are due, outputs that are there.
+_TOTALS: Final = {"inputs": "input_records", "due": "due_records", "outputs": "output_records"}
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(NamedTuple):
     """What an application made of its input.
 
     Attributes:
-        inputs, due, outputs: records of the input, outputs that are due, outputs that are there.
+        totals: input_records, due_records, output_records (outputs that are there).
         anomalies: outputs by kind of :data:`KINDS`, with the first records that they concern.
         latency: from a record's intended time to the append of its last output, by percentile in ms.
     """
 
-    inputs: int = 0
-    due: int = 0
-    outputs: int = 0
-    anomalies: Mapping[str, Anomaly] = field(default_factory=dict)
-    latency: Mapping[str, float] = field(default_factory=dict)
+    totals: Mapping[str, int]
+    anomalies: Mapping[str, Anomaly]
+    latency: Mapping[str, float]
 
 
 def outputs_of(evidence: Evidence) -> dict[str, Outputs]:
@@ -47,29 +46,21 @@ def _outputs(evidence: Evidence) -> dict[str, Outputs]:
     run = evidence.run
     rows = _applied(evidence)
     counted = counts(rows).persist()
-    names = ("inputs", "due", "outputs")
-    totals = counted.groupBy("application").agg(*(F.sum(name).alias(name) for name in names)).collect()
-    by_name = {row["application"]: {name: row[name] for name in names} for row in totals}
+    sums = (F.sum(name).alias(of) for name, of in _TOTALS.items())
+    totals = {row["application"]: row for row in counted.groupBy("application").agg(*sums).collect()}
     us = F.greatest(F.col("received_us") - F.col("intended_us"), F.lit(0))
     took = counted_times(last_outputs(rows), us, run, "group").collect()
     found = {}
     for app in run.audited_applications():
         mine = counted.where(F.col("application") == app.name)
         anomalies = tally(_findings(mine), [*_IDENTITY])
-        latency = _latency([row for row in took if row["group"] == app.name])
-        found[app.name] = Outputs(**by_name.get(app.name, {}), anomalies=anomalies, latency=latency)
+        times = [row for row in took if row["group"] == app.name]
+        at = counted_percentiles(times, [*_LATENCY.values()]) if times else {}
+        latency = {name: round(at[percent] / 1000, 1) for name, percent in _LATENCY.items() if at}
+        whole = {name: totals[app.name][name] if app.name in totals else 0 for name in _TOTALS.values()}
+        found[app.name] = Outputs(whole, anomalies, latency)
     counted.unpersist()
     return found
-
-
-def _latency(took: Sequence[Row]) -> dict[str, float]:
-    """Return percentiles in milliseconds, of times that were counted by value."""
-    if not took:
-        return {}
-    most = max(row["longest"] for row in took)
-    p50, p99 = percentiles({row["us"]: row["records"] for row in took}, (50, 99))
-    named = {"latency_p50_ms": min(p50, most), "latency_p99_ms": min(p99, most), "latency_max_ms": most}
-    return {name: round(us / 1000, 1) for name, us in named.items()}
 
 
 def made_by_applications(records: DataFrame, run: Run) -> DataFrame:

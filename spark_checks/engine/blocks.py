@@ -70,7 +70,6 @@ def compared(ours: DataFrame, theirs: DataFrame, keys: Sequence[str]) -> DataFra
 
     Args:
         ours, theirs: ``keys``, ``block``, none of them null, and the digest.
-        keys: the columns that a block belongs to.
     """
     on = [*keys, "block"]
     sides = [
@@ -99,9 +98,6 @@ def in_blocks(rows: DataFrame, blocks: Blocks, column: str, *, inside: bool = Tr
 
     Args:
         rows: rows with the blocks' keys and the column, none of them null in a row that lies in a block.
-        blocks: the blocks.
-        column: a sequence number or an offset.
-        inside: which rows are returned.
     """
     if blocks.named is not None:
         named = reduce(Column.__or__, (_within(one, column) for one in blocks.named), F.lit(False))

@@ -11,11 +11,11 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
+from kedge.evidence import tables
 from kedge.evidence.errors import EvidenceError
 from kedge.evidence.run import Run
-from kedge.evidence.tables import TIMES, arrow_schema
 from spark_checks.engine import files
-from spark_checks.engine.spark_types import TABLES, may_be_absent
+from spark_checks.engine.spark_types import TABLES
 
 #: Rows of a run lie between its begin and its end, as its generators' clock tells; samples and actions, some
 #: by clocks of other hosts, also shortly before and after.
@@ -32,7 +32,8 @@ def may_lack(field: StructField, table: str, run: Run) -> bool:
 
     Mirrors are compared by what the records table says of content: there none may be missing.
     """
-    return may_be_absent(field) and not (table == "records" and run.mirrors)
+    optional = tables.TABLES[table].field(field.name).metadata
+    return bool(optional) and not (table == "records" and run.mirrors)
 
 
 def check_files(spark: SparkSession, found: Iterable[files.File], name: str, run: Run) -> dict[str, int]:
@@ -41,7 +42,7 @@ def check_files(spark: SparkSession, found: Iterable[files.File], name: str, run
     Raises:
         EvidenceError: naming the file and what is wrong with it.
     """
-    wanted = {field.name: str(field.type) for field in arrow_schema(name)}
+    wanted = {field.name: str(field.type) for field in tables.arrow_schema(name)}
     rows = {}
     for file, count, types in files.footers(spark, found):
         rows[file.name] = count
@@ -65,12 +66,12 @@ def stray(name: str) -> list[Column]:
     return _added_up(_is_stray(name), _time(name))
 
 
-def strays(tables: Mapping[str, DataFrame]) -> dict[str, Row]:
+def strays(frames: Mapping[str, DataFrame]) -> dict[str, Row]:
     """Return the same of several tables by name, of those that have rows, by one query of them all."""
     # What each row says is brought together, and not what each table does: rows are shuffled once.
     parts = [
         frame.select(F.lit(name).alias("name"), _is_stray(name).alias("stray"), _time(name).alias("at"))
-        for name, frame in tables.items()
+        for name, frame in frames.items()
     ]
     if not parts:
         return {}
@@ -91,7 +92,7 @@ def _is_stray(name: str) -> Column:
 
 
 def _time(name: str) -> Column:
-    return F.col(TIMES[name]) if name in TIMES else F.lit(None).cast("long")
+    return F.col(tables.TIMES[name]) if name in tables.TIMES else F.lit(None).cast("long")
 
 
 def check_rows(found: Sequence[Row], table: DataFrame, name: str, run: Run) -> None:
@@ -100,8 +101,6 @@ def check_rows(found: Sequence[Row], table: DataFrame, name: str, run: Run) -> N
     Args:
         found: rows with the columns of :func:`stray`, added up.
         table: what they are aggregates of; it is read once more where something is wrong, to name the file.
-        name: the table.
-        run: run.json.
 
     Raises:
         EvidenceError: naming the file and what is wrong with it.
@@ -130,7 +129,7 @@ def check_rows(found: Sequence[Row], table: DataFrame, name: str, run: Run) -> N
         if _elsewhen(name, row["least"], row["most"], run):
             span = f"{_moment(row['least'])} to {_moment(row['most'])}"
             raise EvidenceError(
-                f"{file}: {TIMES[name]} {span} lies outside of run {run.run_id}, which began at "
+                f"{file}: {tables.TIMES[name]} {span} lies outside of run {run.run_id}, which began at "
                 f"{_moment(run.started_us)}; it is another run's file: move it there"
             )
 

@@ -8,7 +8,7 @@ rows a second, and a partition.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Final, NamedTuple
 
@@ -27,23 +27,31 @@ _STEPS: Final = {10**digits: 10 ** (digits - 3) for digits in range(3, 8)}
 _LAST_STEP: Final = 100_000
 #: By what rows are counted, first of all by block: no product of producers and partitions is among them, nor
 #: of consumers and blocks.
-_OF_LEDGER: Final = (
-    ("producer", "block", "outcome"),
-    ("via", "instance", "outcome", "acked_s"),
-    ("via", "intended_s"),
-    ("topic", "partition", "outcome", "acked_s"),
-    ("topic", "partition", "outcome", "intended_s"),
-)
-_OF_RECORDS: Final = (
-    ("producer", "block", "ours", "crc_ok", "key_ok"),
-    ("topic", "partition", "place_block", "ours"),
-    ("topic", "partition", "intended_s", "timed"),
-)
-_OF_DELIVERIES: Final = (
-    ("group", "topic", "partition", "block"),
-    ("group", "topic", "partition", "received_s"),
-    ("group", "consumer", "topic", "partition"),
-)
+_SETS: Final[Mapping[str, Sequence[tuple[str, ...]]]] = {
+    "ledger": (
+        ("producer", "block", "outcome"),
+        ("via", "instance", "outcome", "acked_s"),
+        ("via", "intended_s"),
+        ("topic", "partition", "outcome", "acked_s"),
+        ("topic", "partition", "outcome", "intended_s"),
+    ),
+    "records": (
+        ("producer", "block", "ours", "crc_ok", "key_ok"),
+        ("topic", "partition", "place_block", "ours"),
+        ("topic", "partition", "intended_s", "timed"),
+    ),
+    "deliveries": (
+        ("group", "topic", "partition", "block"),
+        ("group", "topic", "partition", "received_s"),
+        ("group", "consumer", "topic", "partition"),
+    ),
+}
+#: By what the counts of a table are rolled up for its totals, and of what.
+_TOTALS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "ledger": (("outcome",), ("records", "expired")),
+    "records": (("ours", "crc_ok"), ("rows",)),
+    "deliveries": ((), ("rows",)),
+}
 #: What is no sum.
 _LEAST: Final = ("first_seq", "least")
 _MOST: Final = ("last_seq", "most")
@@ -95,35 +103,31 @@ def with_expired(rows: DataFrame, run: Run) -> DataFrame:
 
 
 def ledger_by(evidence: Evidence, *keys: str) -> DataFrame:
-    """Return the ledger by one of :data:`_OF_LEDGER`.
+    """Return the ledger by one of :data:`_SETS`.
 
     Columns: the keys (block is one of sequence numbers; intended_s and acked_s count from the steady window's
-    begin; records and expired; the digest (rows,
-    one, two) of acknowledged records that retention left; first_seq, last_seq; bytes; sent_us and acked_us
-    (sums since the run's begin); who (the sum of the identities' hashes).
+    begin); records and expired; the digest (rows, one, two) of acknowledged records that retention left;
+    first_seq, last_seq; bytes; sent_us and acked_us (sums since the run's begin); who (the sum of the
+    identities' hashes).
     """
-    return _set_of(_ledger(evidence), _OF_LEDGER, keys)
+    return _set_of(_counts(evidence, "ledger").rows, "ledger", keys)
 
 
 def ledger_totals(evidence: Evidence) -> Sequence[Row]:
     """Return the ledger by outcome: records, expired."""
-    return _ledger(evidence).totals
+    return _counts(evidence, "ledger").totals
 
 
-def _ledger(evidence: Evidence) -> Counts:
-    run = evidence.run
+def _ledger(ledger: DataFrame, run: Run) -> tuple[DataFrame, list[Column]]:
     acked = F.col("outcome") == "acked"
-    derived = {
+    rows = with_expired(ledger, run).withColumns({
         "block": F.shiftright("seq", BLOCK_BITS),
         "intended_s": second_of("intended_us", run),
         "acked_s": second_of("acked_us", run),
         "gone": acked & F.col("expired"),
-    }
-    hashed = F.when(
-        acked & ~F.col("gone"), F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc")
-    )
-    sums = (
-        *digest(hashed),
+    })  # fmt: skip
+    return rows, [
+        *digest(F.when(acked & ~F.col("gone"), _sent_record())),
         F.count(F.lit(1)).alias("records"),
         F.count_if("gone").alias("expired"),
         F.min("seq").alias("first_seq"),
@@ -132,77 +136,60 @@ def _ledger(evidence: Evidence) -> Counts:
         F.sum(F.col("sent_us") - run.started_us).alias("sent_us"),
         F.sum(F.col("acked_us") - run.started_us).alias("acked_us"),
         F.sum(F.xxhash64("producer", "seq")).alias("who"),
-        *stray("ledger"),
-    )
-
-    def query(ledger: DataFrame) -> DataFrame:
-        return _summed(with_expired(ledger, run).withColumns(derived), sums, _OF_LEDGER)
-
-    return _counts(evidence, "ledger", query, _OF_LEDGER, "outcome", "records", "expired")
+    ]
 
 
 def records_by(evidence: Evidence, *keys: str) -> DataFrame:
-    """Return the records of the run's topics by one of :data:`_OF_RECORDS`.
+    """Return the records of the run's topics by one of :data:`_SETS`.
 
     Columns: the keys (block is one of sequence numbers, place_block of offsets; ours: with an identity;
-    timed: intact, and stamped by the broker); the
-    digest of the record as the ledger's rows have it (rows, one, two) and as deliveries have it (place_rows,
-    place_one, place_two); appended_us (a sum since the run's begin) and who (the sum of the identities'
-    hashes).
+    timed: intact, and stamped by the broker); the digest of the record as the ledger's rows have it (rows,
+    one, two) and as deliveries have it (place_rows, place_one, place_two); appended_us (a sum since the run's
+    begin) and who (the sum of the identities' hashes).
     """
-    return _set_of(_records(evidence), _OF_RECORDS, keys)
+    return _set_of(_counts(evidence, "records").rows, "records", keys)
 
 
 def record_totals(evidence: Evidence) -> Sequence[Row]:
     """Return the records of the run's topics by ours and crc_ok: rows."""
-    return _records(evidence).totals
+    return _counts(evidence, "records").totals
 
 
-def _records(evidence: Evidence) -> Counts:
-    run = evidence.run
+def _records(records: DataFrame, run: Run) -> tuple[DataFrame, list[Column]]:
     ours = F.col("producer").isNotNull()
-    derived = {
+    rows = of_run(records, run).withColumns({
         "ours": ours,
         "timed": ours & F.col("crc_ok") & (F.col("timestamp_type") == "append"),
         "block": F.shiftright("seq", BLOCK_BITS),
         "place_block": F.shiftright("offset", BLOCK_BITS),
         "intended_s": second_of("intended_us", run),
-    }
-    sums = (
-        *digest(F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc")),
+    })  # fmt: skip
+    return rows, [
+        *digest(_sent_record()),
         *digest(_delivered_record(), "place_"),
         F.sum(F.col("timestamp_us") - run.started_us).alias("appended_us"),
         F.sum(F.xxhash64("producer", "seq")).alias("who"),
-        *stray("records"),
-    )
-
-    def query(records: DataFrame) -> DataFrame:
-        return _summed(of_run(records, run).withColumns(derived), sums, _OF_RECORDS)
-
-    return _counts(evidence, "records", query, _OF_RECORDS, ("ours", "crc_ok"), "rows")
+    ]
 
 
 def deliveries_by(evidence: Evidence, *keys: str) -> DataFrame:
-    """Return the deliveries to the run's groups by one of :data:`_OF_DELIVERIES`.
+    """Return the deliveries to the run's groups by one of :data:`_SETS`.
 
-    Columns: the keys (block is one of offsets; received_s counts from the steady window's begin; the digest
+    Columns: the keys (block is one of offsets; received_s counts from the steady window's begin); the digest
     (rows, one, two).
     """
-    return _set_of(_deliveries(evidence), _OF_DELIVERIES, keys)
+    return _set_of(_counts(evidence, "deliveries").rows, "deliveries", keys)
 
 
-def _deliveries(evidence: Evidence) -> Counts:
-    run = evidence.run
-    derived = {
-        "block": F.shiftright("offset", BLOCK_BITS),
-        "received_s": second_of("received_us", run),
-    }
-    sums = (*digest(_delivered_record()), *stray("deliveries"))
+def _deliveries(deliveries: DataFrame, run: Run) -> tuple[DataFrame, list[Column]]:
+    block, second = F.shiftright("offset", BLOCK_BITS), second_of("received_us", run)
+    rows = to_groups(deliveries, run).withColumns({"block": block, "received_s": second})
+    return rows, digest(_delivered_record())
 
-    def query(deliveries: DataFrame) -> DataFrame:
-        return _summed(to_groups(deliveries, run).withColumns(derived), sums, _OF_DELIVERIES)
 
-    return _counts(evidence, "deliveries", query, _OF_DELIVERIES, (), "rows")
+def _sent_record() -> Column:
+    """Hash what a row of the ledger and its record have in common."""
+    return F.xxhash64("producer", "seq", "topic", "partition", "offset", "crc")
 
 
 def _delivered_record() -> Column:
@@ -276,7 +263,6 @@ def delivery_latencies(received: DataFrame, run: Run) -> DataFrame:
 
     Args:
         received: producer, intended_us, received_us.
-        run: run.json.
 
     Returns:
         via, us, records, longest (us, exact).
@@ -316,52 +302,46 @@ def rounded(column: str) -> Column:
     return (F.ceil(value / step) * step).cast("long")
 
 
-def _summed(rows: DataFrame, sums: Sequence[Column], sets: Sequence[Sequence[str]]) -> DataFrame:
-    """Aggregate rows by each set of keys, whose number is ``of``: keys outside of a set are null in its rows.
+def _counts(evidence: Evidence, table: str) -> Counts:
+    """Return a table's counts; rows of :func:`contract.stray` are looked at as Spark makes them.
 
     A table is read once. Its rows are counted by all keys together first; so many rows are shuffled as these
-    counts are, and as many once more for each set. What is left of them is few.
+    counts are, and as many once more for each set. What is left of them is few. The number of a set is
+    ``of``, and keys outside of it are null in its rows.
     """
-    keys = _keys_of(sets)
-    counted = rows.groupBy(*keys).agg(*sums)
-    how = dict.fromkeys(_LEAST, F.min) | dict.fromkeys(_MOST, F.max)
-    summed_up = (how.get(name, F.sum)(name).alias(name) for name in counted.columns if name not in keys)
-    return counted.groupingSets([*sets], *keys).agg(F.grouping_id().alias("of"), *summed_up)
-
-
-def _set_of(found: Counts, sets: Sequence[Sequence[str]], keys: Sequence[str]) -> DataFrame:
-    """Return the rows of one set, with its keys."""
-    assert tuple(keys) in sets
-    every = _keys_of(sets)
-    # As Spark numbers them: a bit for each key that was summed up, the last key's the lowest.
-    of = sum(1 << place for place, key in enumerate(reversed(every)) if key not in keys)
-    return found.rows.where(F.col("of") == of).drop("of", *(key for key in every if key not in keys))
-
-
-def _keys_of(sets: Sequence[Sequence[str]]) -> list[str]:
-    return list(dict.fromkeys(key for keys in sets for key in keys))
-
-
-def _counts(
-    evidence: Evidence,
-    table: str,
-    query: Callable[[DataFrame], DataFrame],
-    sets: Sequence[Sequence[str]],
-    by: str | Sequence[str],
-    *totals: str,
-) -> Counts:
-    """Return a table's counts; rows of :func:`contract.stray` are looked at as Spark makes them."""
+    query = {"ledger": _ledger, "records": _records, "deliveries": _deliveries}[table]
+    by, totals = _TOTALS[table]
 
     def make() -> Counts:
+        rows, sums = query(evidence.need(table), evidence.run)
+        keys = _keys_of(table)
+        counted = rows.groupBy(*keys).agg(*sums, *stray(table))
+        added = [_added(name) for name in counted.columns if name not in keys]
+        sets = counted.groupingSets([*_SETS[table]], *keys).agg(F.grouping_id().alias("of"), *added)
         # Sets lie together, so that whoever reads one passes over the others.
-        rows = query(evidence.need(table)).sortWithinPartitions("of").persist()
-        keys = [by] if isinstance(by, str) else [*by]
-        whole = _set_of(Counts(rows, ()), sets, sets[0]).groupBy(*keys)
-        found = whole.agg(
-            *(F.sum(name).alias(name) for name in (*totals, "nulls")), F.min("least").alias("least"),
-            F.max("most").alias("most"),
-        ).collect()  # fmt: skip
+        kept = sets.sortWithinPartitions("of").persist()
+        whole = _set_of(kept, table, _SETS[table][0]).groupBy(*by)
+        found = whole.agg(*(_added(name) for name in (*totals, "nulls", "least", "most"))).collect()
         check_rows(found, evidence.need(table), table, evidence.run)
-        return Counts(rows, found)
+        return Counts(kept, found)
 
     return evidence.shared.get(f"{table} counts", make)
+
+
+def _added(name: str) -> Column:
+    """Return the aggregate by which counts become those of larger groups."""
+    how = F.min if name in _LEAST else F.max if name in _MOST else F.sum
+    return how(name).alias(name)
+
+
+def _set_of(counted: DataFrame, table: str, keys: Sequence[str]) -> DataFrame:
+    """Return the rows of one set, with its keys."""
+    assert tuple(keys) in _SETS[table]
+    every = _keys_of(table)
+    # As Spark numbers them: a bit for each key that was summed up, the last key's the lowest.
+    of = sum(1 << place for place, key in enumerate(reversed(every)) if key not in keys)
+    return counted.where(F.col("of") == of).drop("of", *(key for key in every if key not in keys))
+
+
+def _keys_of(table: str) -> list[str]:
+    return list(dict.fromkeys(key for keys in _SETS[table] for key in keys))

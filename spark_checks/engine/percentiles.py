@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 
@@ -20,6 +20,13 @@ def percentiles(times: Mapping[int, int], percents: Sequence[float]) -> list[int
     values = sorted(times)
     upto = [*accumulate(times[value] for value in values)]
     return [values[bisect_left(upto, rank(upto[-1], percent))] for percent in percents]
+
+
+def counted_percentiles(rows: Sequence[Row], percents: Sequence[float]) -> dict[float, int]:
+    """Return percentiles by percent of counted times: us (rounded up), records, longest (exact)."""
+    longest = max(row["longest"] for row in rows)
+    found = percentiles({row["us"]: row["records"] for row in rows}, percents)
+    return {percent: min(us, longest) for percent, us in zip(percents, found, strict=True)}
 
 
 def percentiles_by(
@@ -40,3 +47,10 @@ def percentiles_by(
         return F.min(F.when(F.col("_upto") * 100 >= F.col("_all") * percent, F.col(value)))
 
     return ranked.groupBy(*keys).agg(*(at(percent).alias(name) for name, percent in percents.items()))
+
+
+def histogram(value: Column, ends: Sequence[float], times: Column) -> Column:
+    """Return the aggregate of how often values came in each class: upper ends, and one for what is beyond."""
+    between = ((value > low) & (value <= high) for low, high in pairwise(ends))
+    classes = (value <= ends[0], *between, value > ends[-1])
+    return F.array(*(F.sum(F.when(inside, times).otherwise(0)) for inside in classes))

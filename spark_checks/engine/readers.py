@@ -83,10 +83,6 @@ class Evidence:
         """Return what those of these tables lack that are not whole."""
         return [self.lacking[name] for name in names if name in self.lacking]
 
-    def table(self, name: str) -> DataFrame | None:
-        """Return a table, or None when the evidence has none of it."""
-        return self.tables[name]
-
     def samples(self, *names: str) -> dict[str, DataFrame]:
         """Return those of these tables that are there, held against the contract.
 
@@ -147,7 +143,6 @@ def open_evidence(spark: SparkSession, uri: str) -> Evidence:
     """Open an evidence folder: run.json, and every table that is there, its files held against the contract.
 
     Args:
-        spark: the session.
         uri: the folder: a path of this machine, or anything that Spark reads.
 
     Raises:

@@ -76,7 +76,6 @@ def unassigned(assignments: DataFrame, end_us: int) -> DataFrame:
     by partition.
 
     Args:
-        assignments: the changes of ownership.
         end_us: until when nobody had a partition that no member had again.
 
     Returns:

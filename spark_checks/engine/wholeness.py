@@ -55,10 +55,6 @@ def listed(spark: SparkSession, folder: str, name: str, run: Run, rows: Mapping[
     """Return what a table's writers listed; None where nothing was recorded, as by release 0.1.0.
 
     Args:
-        spark: the session.
-        folder: of the table.
-        name: the table.
-        run: run.json.
         rows: of each file that is there.
 
     Raises:
@@ -121,7 +117,6 @@ def lack(name: str, told: Listed, rows: Mapping[str, int], frame: DataFrame | No
     Rows count by writer: one that was killed while it merged files has their rows in others.
 
     Args:
-        name: the table.
         told: what its writers listed.
         rows: of each file that is there.
         frame: the table; it is read only where it lacks records of topics, to name their partitions.
@@ -141,11 +136,12 @@ def lack(name: str, told: Listed, rows: Mapping[str, int], frame: DataFrame | No
 
 def _partitions(ranges: Sequence[ReadRange], frame: DataFrame | None) -> list[str]:
     """Return the partitions of topics that lack records, and how many, where a list has ranges of offsets."""
-    place = ("cluster", "topic", "partition")
-    found: dict[tuple[str, str, int], int] = {}
-    if ranges and frame is not None:
-        # A row a partition: some thousands.
-        for row in frame.groupBy(*place).agg(F.count(F.lit(1)).alias("rows")).collect():
-            found[row["cluster"], row["topic"], row["partition"]] = row["rows"]
+    found = by_place(frame) if ranges and frame is not None else {}
     lacking = ((one, one.rows - found.get((one.cluster, one.topic, one.partition), 0)) for one in ranges)
     return [f"{one.cluster}/{one.topic}-{one.partition} {count:,}" for one, count in lacking if count > 0]
+
+
+def by_place(records: DataFrame) -> dict[tuple[str, str, int], int]:
+    """Return how many records each partition has: by cluster, topic and partition, some thousands."""
+    found = records.groupBy("cluster", "topic", "partition").agg(F.count(F.lit(1)).alias("rows")).collect()
+    return {(row["cluster"], row["topic"], row["partition"]): row["rows"] for row in found}

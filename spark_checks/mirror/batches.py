@@ -54,10 +54,7 @@ def sample(
     """Return the table ``batches`` of all mirrors' sources; None without a mirror whose source has records.
 
     Args:
-        spark: the session.
         records: the records that were read, from which follows how many of them make up the sample.
-        run: run.json.
-        topics: by (cluster, topic) what was read of it.
     """
     frames = []
     for mirror in run.mirrors:

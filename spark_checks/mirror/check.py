@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from kedge.evidence.run import Mirror
 from spark_checks.engine.anomalies import first
 from spark_checks.engine.readers import Evidence
-from spark_checks.mirror import batch_advice as mirror_batches
+from spark_checks.mirror import batch_advice
+from spark_checks.mirror.compression import compressions
+from spark_checks.mirror.fill import fills
 from spark_checks.mirror.lag import Lag, lags
 from spark_checks.mirror.parity import mirror_hop
-from spark_checks.results import Anomaly, Figure, Result, judge, judged
+from spark_checks.results import Anomaly, Figure, Result, concluded
 
 KINDS: Final = (
     "missing",
@@ -63,12 +65,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     under the largest message fits whatever comes next, be it not compressible at all.
     """
     run = evidence.run
-    slo = given(levels.mirror)
     if not run.mirrors:
-        return Result("mirror", "unknown", "run.json names no mirrors", slo=slo)
+        return Result("mirror", "unknown", "run.json names no mirrors")
     if not evidence.has("records"):
         because = "the topics were not read: no records table, and the clusters could not be asked"
-        return Result("mirror", "unknown", because, slo=slo)
+        return Result("mirror", "unknown", because)
     hop = mirror_hop(evidence)
     counts = {kind: hop.anomalies.get(kind, Anomaly(0)).count for kind in KINDS}
     allowed = levels.mirror.model_dump()
@@ -83,7 +84,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     ]
     doubts = []
     for mirror, totals in zip(run.mirrors, hop.totals, strict=True):
-        if not totals["source"]:
+        if not totals["source_records"]:
             doubts.append(f"{_name(mirror)}: the source holds no record, so there is nothing to compare")
         doubts += run.doubts_about(mirror.source, mirror.target)
     seen = lags(evidence)
@@ -93,32 +94,31 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         problems += behind
         doubts += unclear
         lagging += timed
-    copied = sum(totals["source"] for totals in hop.totals)
+    copied = sum(totals["source_records"] for totals in hop.totals)
     topics = f"{len(run.mirrors)} mirrored topic" + ("s" if len(run.mirrors) > 1 else "")
     fine = f"{copied:,} records of {topics}, each in its target as it was"
     figures = (*_counts(run.mirrors, hop.totals, counts, allowed, copied), *lagging)
-    verdict, because = judge(problems, doubts, fine, judged=judged(figures))
-    batches = mirror_batches.batches_of(evidence)
+    batches = fills(evidence), compressions(evidence)
     by_mirror = {
-        f"{m.flow} {m.source.topic}": _figures(t) | _behind(lag)
+        f"{m.flow} {m.source.topic}": {**t, **_behind(lag)}
         for m, t, lag in zip(run.mirrors, hop.totals, seen, strict=True)
     }
-    return Result(
+    return concluded(
         "mirror",
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        doubts,
+        fine,
+        figures,
         measured={
             "source_records": copied,
             **counts,
             **by_mirror,
-            "batches_of": mirror_batches.measured(batches),
+            "batches_of": batch_advice.measured(*batches),
         },
         anomalies={kind: hop.anomalies[kind] for kind in KINDS if kind in hop.anomalies},
-        recommendations=mirror_batches.recommendations(batches),
-        figures=figures,
+        recommendations=batch_advice.recommendations(*batches, run.mirrors),
         series={
-            **mirror_batches.series(batches),
+            **batch_advice.series(*batches),
             "lag": {m.flow: lag.by_second for m, lag in zip(run.mirrors, seen, strict=True) if lag.samples},
         },
     )
@@ -151,17 +151,6 @@ def _counts(
     if promised:
         found.insert(1, Figure("duplicated against a promise", sum(promised), 0))
     return found
-
-
-def _figures(totals: Any) -> dict[str, Any]:
-    return {
-        "source_records": totals["source"],
-        "target_records": totals["target"],
-        "duplicated": totals["duplicated"],
-        "known_by_content_records": totals["by_content"],
-        "timestamps_compared": not totals["target_restamped"],
-        "blocks_compared_exactly": totals["blocks_compared_exactly"],
-    }
 
 
 def _behind(lag: Lag) -> dict[str, Any]:

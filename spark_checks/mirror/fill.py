@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_checks.engine.facts import at_places
-from spark_checks.engine.percentiles import percentiles_by
+from spark_checks.engine.percentiles import histogram, percentiles_by
 from spark_checks.engine.readers import Evidence
 
 #: Upper ends of the histogram's classes, milliseconds; what takes longer is in a last class of its own.
@@ -19,27 +17,16 @@ CLASSES_MS: Final = (
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000,
     300_000,
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Fill:
-    """The batches of a flow.
-
-    Attributes:
-        batches: how many were filled.
-        p95_ms, p99_ms: within which time that share of them was (nearest rank); None without any.
-        slowest_p95_ms: the 95th percentile of the partition in which it is longest.
-        partitions, unfilled_partitions: with records at all; and with too few for one batch.
-        histogram: batches by class of :data:`CLASSES_MS`, one more for what took longer.
-    """
-
-    batches: int = 0
-    p95_ms: int | None = None
-    p99_ms: int | None = None
-    slowest_p95_ms: int | None = None
-    partitions: int = 0
-    unfilled_partitions: int = 0
-    histogram: tuple[int, ...] = (0,) * (len(CLASSES_MS) + 1)
+#: What comes of no batches: how many were filled, times without any, and partitions with records.
+_NOTHING: Final[Mapping[str, Any]] = {
+    "filled_batches": 0,
+    "fill_p95_ms": None,
+    "fill_p99_ms": None,
+    "fill_p95_of_the_slowest_partition_ms": None,
+    "partitions": 0,
+    "partitions_without_a_full_batch": 0,
+    "histogram": [0] * (len(CLASSES_MS) + 1),
+}
 
 
 def batches(evidence: Evidence) -> DataFrame:
@@ -81,45 +68,29 @@ def batches(evidence: Evidence) -> DataFrame:
     )
 
 
-def fills(evidence: Evidence) -> Mapping[str, Fill]:
-    """Return the fill times of each flow's batches; a row a flow is collected."""
+def fills(evidence: Evidence) -> Mapping[str, Mapping[str, Any]]:
+    """Return by flow what came of its batches: the keys of :data:`_NOTHING`; a row a flow is collected.
+
+    ``fill_p95_ms`` and ``fill_p99_ms`` are within which time that share of the batches was filled (nearest
+    rank); ``histogram`` has the batches by class of :data:`CLASSES_MS`, one more for what took longer.
+    """
     # By partition and time: what is summed up of it is few.
     cut = batches(evidence).groupBy("flow", "partition", "filled", "fill_ms").agg(
         F.count(F.lit(1)).alias("times")
     ).persist()  # fmt: skip
-    full = cut.where("filled")
-    classes = [
-        F.sum(F.when(within, F.col("times")).otherwise(0))
-        for within in (
-            F.col("fill_ms") <= CLASSES_MS[0],
-            *((F.col("fill_ms") > low) & (F.col("fill_ms") <= high) for low, high in pairwise(CLASSES_MS)),
-            F.col("fill_ms") > CLASSES_MS[-1],
-        )
-    ]
-    slowest = percentiles_by(full, ("flow", "partition"), "fill_ms", "times", {"slowest": 95})
-    of_flow = (
-        full.groupBy("flow")
-        .agg(
-            F.sum("times").alias("batches"),
-            F.count_distinct("partition").alias("full"),
-            F.array(*classes).alias("histogram"),
-        )
-        .join(percentiles_by(full, ("flow",), "fill_ms", "times", {"p95": 95, "p99": 99}), "flow")
-        .join(slowest.groupBy("flow").agg(F.max("slowest").alias("slowest")), "flow")
+    full, partitions = F.when(F.col("filled"), F.col("times")).otherwise(0), F.count_distinct("partition")
+    unfilled = partitions - F.count_distinct(F.when(F.col("filled"), F.col("partition")))
+    of_flow = cut.groupBy("flow").agg(
+        F.sum(full).alias("filled_batches"),
+        partitions.alias("partitions"),
+        unfilled.alias("partitions_without_a_full_batch"),
+        histogram(F.col("fill_ms"), CLASSES_MS, full).alias("histogram"),
     )
-    partitions = cut.groupBy("flow").agg(F.count_distinct("partition").alias("partitions"))
-    rows = partitions.join(of_flow, "flow", "left").collect()
+    filled, slowest = cut.where("filled"), "fill_p95_of_the_slowest_partition_ms"
+    of_place = percentiles_by(filled, ("flow", "partition"), "fill_ms", "times", {slowest: 95})
+    longest = of_place.groupBy("flow").agg(F.max(slowest).alias(slowest))
+    of_all = percentiles_by(filled, ("flow",), "fill_ms", "times", {"fill_p95_ms": 95, "fill_p99_ms": 99})
+    rows = of_flow.join(of_all, "flow", "left").join(longest, "flow", "left").collect()
     cut.unpersist()
-    found = {mirror.flow: Fill() for mirror in evidence.run.mirrors}
-    for row in rows:
-        some = row["batches"] or 0
-        found[row["flow"]] = Fill(
-            batches=some,
-            p95_ms=row["p95"],
-            p99_ms=row["p99"],
-            slowest_p95_ms=row["slowest"],
-            partitions=row["partitions"],
-            unfilled_partitions=row["partitions"] - (row["full"] or 0),
-            histogram=tuple(row["histogram"]) if some else Fill.histogram,
-        )
-    return found
+    found = {mirror.flow: _NOTHING for mirror in evidence.run.mirrors}
+    return found | {row["flow"]: {name: row[name] for name in _NOTHING} for row in rows}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,12 +12,13 @@ from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
 from spark_checks.engine.facts import at_places
-from spark_checks.engine.percentiles import percentiles
+from spark_checks.engine.percentiles import percentiles_by
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.time_bins import BIN_US
 
-#: How many records of a topic had which delay, in whole milliseconds, by (cluster, topic).
-Delays = Mapping[tuple[str, str], Counter[int]]
+#: What the records of a target were delayed by, in whole milliseconds, by (cluster, topic).
+Delays = Mapping[tuple[str, str], Row]
+_DELAYS: Final = {"p50": 50.0, "p99": 99.0, "max": 100.0}
 _STARTS: Final = "mirror int, side string, cluster string, topic string, partition int, start long"
 #: Offsets a block of the join, as a power of two.
 _NEAR_BITS: Final = 12
@@ -72,18 +73,14 @@ def lags(evidence: Evidence) -> list[Lag]:
     ]
 
 
-def _lag(total: Row, by_second: Sequence[tuple[int, int]], late: Counter[int] | None) -> Lag:
-    delay = None
-    if late:
-        p50, p99, most = percentiles(late, (50, 99, 100))
-        delay = {"p50": p50, "p99": p99, "max": most}
+def _lag(total: Row, by_second: Sequence[tuple[int, int]], late: Row | None) -> Lag:
     gap = total["gap_us"]
     return Lag(
         samples=total["samples"],
         most_records=total["most"],
         last_records=total["last"],
-        delay_ms=delay,
-        delayed_records=sum(late.values()) if late else 0,
+        delay_ms={name: late[name] for name in _DELAYS} if late else None,
+        delayed_records=late["records"] if late else 0,
         widest_gap_ms=None if gap is None else -(-gap // 1000),
         by_second=tuple(by_second),
     )
@@ -137,7 +134,7 @@ def _totals(seen: DataFrame) -> DataFrame:
 
 
 def delays(records: DataFrame, ends: DataFrame, run: Run) -> Delays:
-    """Return how many records of each mirror's target had which delay, by cluster and topic.
+    """Return by how much records of each mirror's target were delayed: records, and :data:`_DELAYS`.
 
     A record was in the target at the first sample whose end lies behind it. What was there before the first
     sample is left out, and so is a target that gives timestamps of its own (LogAppendTime).
@@ -163,9 +160,9 @@ def delays(records: DataFrame, ends: DataFrame, run: Run) -> Delays:
         .join(F.broadcast(seen), ["cluster", "topic", "partition", "near"], "inner")
         .where("offset >= begin and offset < end")
         .groupBy("cluster", "topic", took)
-        .count()
+        .agg(F.count(F.lit(1)).alias("records"))
     )
-    found: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
-    for row in counted.collect():
-        found[row["cluster"], row["topic"]][row["delay_ms"]] += row["count"]
-    return found
+    topic = ("cluster", "topic")
+    sums = counted.groupBy(*topic).agg(F.sum("records").alias("records"))
+    found = percentiles_by(counted, topic, "delay_ms", "records", _DELAYS).join(sums, [*topic])
+    return {(row["cluster"], row["topic"]): row for row in found.collect()}

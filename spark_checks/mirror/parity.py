@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,12 +31,12 @@ _ORDER = ["mirror", "partition", "offset", "target_partition", "target_offset"]
 class MirrorHop:
     """What the hop gave: totals of each mirror, in the order of run.json, and anomalies by kind."""
 
-    totals: tuple[Mapping[str, int], ...]
+    totals: tuple[Mapping[str, Any], ...]
     anomalies: Mapping[str, Anomaly]
 
 
-def sides(records: DataFrame, run: Run, numbers: Collection[int]) -> DataFrame:
-    """Return the records of some mirrors' sources and targets, a row for each of these that has one.
+def sides(records: DataFrame, run: Run) -> DataFrame:
+    """Return the records of the mirrors' sources and targets, a row for each of these that has one.
 
     Returns:
         ``mirror`` (its number in run.json), ``from_source``, place, ``producer`` and ``ident`` (by which a
@@ -47,7 +47,6 @@ def sides(records: DataFrame, run: Run, numbers: Collection[int]) -> DataFrame:
     ends = [
         (place.cluster, place.topic, number, from_source)
         for number, mirror in enumerate(run.mirrors)
-        if number in numbers
         for place, from_source in ((mirror.source, True), (mirror.target, False))
     ]
     schema = "cluster string, topic string, mirror int, from_source boolean"
@@ -95,10 +94,10 @@ def mirror_hop(evidence: Evidence) -> MirrorHop:
     blocks whose digests differ are then aggregated by record.
     """
     run = evidence.run
-    everything = sides(evidence.need("records"), run, range(len(run.mirrors)))
+    everything = sides(evidence.need("records"), run)
     partitions = count_partitions(everything)
     totals = count_sides(partitions, run)
-    restamped = [n for n, one in enumerate(totals) if one["target_restamped"]]
+    restamped = [number for number, one in enumerate(totals) if not one["timestamps_compared"]]
     rows = identified(everything, restamped)
     unlike = differing_mirrors(rows, partitions, len(run.mirrors))
     if not unlike:
@@ -123,17 +122,13 @@ def mirror_hop(evidence: Evidence) -> MirrorHop:
         matched = compare(some).persist()
         different = paired(findings(matched).persist()).persist()
         anomalies |= tally(named(different, run), _ORDER)
-        for row in by_kind(different, "duplicated").collect():
+        again = different.where("kind = 'duplicated'").groupBy("mirror").agg(F.sum("_times").alias("times"))
+        for row in again.collect():
             totals[row["mirror"]]["duplicated"] = row["times"]
         matched.unpersist()
         different.unpersist()
     blocks.unpersist()
     return MirrorHop(tuple(totals), anomalies)
-
-
-def by_kind(found: DataFrame, kind: str) -> DataFrame:
-    """Return how often a kind was found in each mirror: ``mirror``, ``times``."""
-    return found.where(F.col("kind") == kind).groupBy("mirror").agg(F.sum("_times").alias("times"))
 
 
 def count_partitions(rows: DataFrame) -> list[dict[str, Any]]:
@@ -156,24 +151,27 @@ def count_partitions(rows: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in found.collect()]
 
 
-def count_sides(partitions: list[dict[str, Any]], run: Run) -> list[dict[str, int]]:
+def count_sides(partitions: list[dict[str, Any]], run: Run) -> list[dict[str, Any]]:
     """Return for each mirror how many records its ends hold, and how many are known by content alone."""
-
-    def whole(mirror: int, name: str, *, from_source: bool) -> int:
-        mine = (one for one in partitions if (one["mirror"], one["from_source"]) == (mirror, from_source))
-        return sum(one[name] for one in mine)
-
-    return [
-        {
-            "source": whole(number, "rows", from_source=True),
-            "target": whole(number, "rows", from_source=False),
-            "by_content": max(whole(number, "by_content", from_source=end) for end in (True, False)),
-            "target_restamped": whole(number, "append", from_source=False),
-            "blocks_compared_exactly": 0,
+    found = []
+    for number in range(len(run.mirrors)):
+        mine = [one for one in partitions if one["mirror"] == number]
+        source, target = (
+            {
+                name: sum(one[name] for one in mine if one["from_source"] == end)
+                for name in ("rows", "by_content", "append")
+            }
+            for end in (True, False)
+        )
+        found.append({
+            "source_records": source["rows"],
+            "target_records": target["rows"],
             "duplicated": 0,
-        }
-        for number in range(len(run.mirrors))
-    ]
+            "known_by_content_records": max(source["by_content"], target["by_content"]),
+            "timestamps_compared": not target["append"],
+            "blocks_compared_exactly": 0,
+        })  # fmt: skip
+    return found
 
 
 def differing_mirrors(rows: DataFrame, partitions: list[dict[str, Any]], mirrors: int) -> list[int]:
@@ -185,7 +183,6 @@ def differing_mirrors(rows: DataFrame, partitions: list[dict[str, Any]], mirrors
     Args:
         rows: as :func:`identified` returns them.
         partitions: as :func:`count_partitions` returns them.
-        mirrors: how many there are.
     """
     whole = dict.fromkeys(range(mirrors), True)
     for one in partitions:

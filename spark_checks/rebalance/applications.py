@@ -21,7 +21,6 @@ def by_partition(found: Sequence[DataFrame], run: Run) -> dict[tuple[int, str], 
 
     Args:
         found: restart, group, partition, and stall_us or ownerless_us.
-        run: run.json.
 
     Returns:
         a row a partition: partition, stall_s, ownerless_s; partitions without either are left out.

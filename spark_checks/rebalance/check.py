@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from kedge.evidence.levels import Levels, given
+from kedge.evidence.levels import Levels
 from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.application_outputs import output_grains
@@ -21,7 +23,7 @@ from spark_checks.rebalance.applications import by_partition, restores
 from spark_checks.rebalance.restarts import Restart, read_restarts
 from spark_checks.rebalance.steps import steps
 from spark_checks.rebalance.watched import watched
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, concluded
 
 _MEASURES: Final = {
     "produce_gap_s": "produce gap",
@@ -29,6 +31,20 @@ _MEASURES: Final = {
     "not_stable_s": "time not stable",
     "ownerless_s": "time unassigned",
     "lag_recovery_s": "lag recovery",
+}
+#: What follows from a measure that is over its level.
+_ADVICE: Final = {
+    "consume_stall_s": Recommendation(
+        "Use the cooperative-sticky assignor or group.protocol=consumer; shorten the session timeout",
+        "consumers stood still for {:.2f} s",
+        effect="members that stay keep what they own, so that a restart stops only the partitions of the one "
+        "that leaves",
+    ),
+    "produce_gap_s": Recommendation(
+        "Drain an instance at the balancer before it stops, and let clients retry on another one",
+        "producers stood still for {:.2f} s",
+        effect="requests go to instances that run, so that the gap is one request's retry",
+    ),
 }
 Cells = dict[int, dict[str, dict[str, Any]]]
 
@@ -74,8 +90,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     left out. One that the load did not outlast (outlasted_load) is measured until the load ended: what is
     over a level fails, and nothing passes. Neither counts for min_restarts.
     """
-    run, slo = evidence.run, given(levels.rebalance)
-    actions = evidence.rows("actions")
+    run, actions = evidence.run, evidence.rows("actions")
     every = read_restarts(actions, run)
     restarts = [one for one in every if one.begin_us < run.measured_until_us]
     late = every[len(restarts) :]
@@ -128,15 +143,12 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     finished = sum(one.end_us is not None for one in restarts) - len(outlasted)
     doubts += _too_few(finished, len(outlasted) + len(late), levels)
     text = ", ".join(f"{_MEASURES[name]} {value:.2f} s" for name, value in worst.items())
-    figures = sorted([*figures, _restarts(finished, levels)], key=lambda one: one.level is None)
-    verdict, because = judge(
-        problems, doubts, f"{finished} restarts; at worst {text}", judged=judged(figures)
-    )
-    return Result(
+    return concluded(
         "rebalance",
-        verdict,
-        because,
-        slo=slo,
+        problems,
+        doubts,
+        f"{finished} restarts; at worst {text}",
+        sorted([*figures, _restarts(finished, levels)], key=lambda one: one.level is None),
         measured={
             "restarts": finished,
             **worst,
@@ -146,8 +158,11 @@ def check(evidence: Evidence, levels: Levels) -> Result:
             "by_restart": table,
         },
         anomalies=seen,
-        recommendations=_recommend(worst, levels),
-        figures=tuple(figures),
+        recommendations=tuple(
+            replace(one, because=one.because.format(worst[measure]))
+            for measure, one in _ADVICE.items()
+            if (level := getattr(levels.rebalance, measure)) is not None and worst.get(measure, 0) > level
+        ),
         series={"lag": lag_series, "ownership": ownership.bars(moved, run)},
     )
 
@@ -158,20 +173,15 @@ def _without_restarts(
     if late:
         missing = f"the load had ended before {late[0].name} was restarted, the first of {len(late)}"
     asked = levels.rebalance.min_restarts != 0
-    verdict, because = judge(
+    return concluded(
+        "rebalance",
         problems,
         [f"nothing is known of restarts: {missing}", *_too_few(0, len(late), levels)] if asked else [],
         f"no restart was made under the load, and min_restarts 0 asks for none: {missing}",
+        [_restarts(0, levels)],
         judged=True,
-    )
-    return Result(
-        "rebalance",
-        verdict,
-        because,
-        slo=given(levels.rebalance),
         measured={"restarts": 0},
         anomalies=seen,
-        figures=(_restarts(0, levels),),
     )
 
 
@@ -212,7 +222,7 @@ def _measure(
 ) -> tuple[Cells, dict[str, float], dict[str, Any]]:
     """Return measures by restart and who (interface or group), gaps elsewhere, lag by second."""
     run = evidence.run
-    cells: Cells = {restart.number: {} for restart in restarts}
+    cells: Cells = {restart.number: defaultdict(dict) for restart in restarts}
     acked, delivered, applied = acked_grains(evidence), delivered_grains(evidence), output_grains(evidence)
     silent = gaps.gaps(acked, ["via", "topic", "partition"], run.measured_from_us, run.measured_until_us)
     outside = _produce(acked, silent, times, run, cells)
@@ -229,14 +239,15 @@ def _measure(
         lag_series = _lag(acked, delivered, restarts, times, run, cells, pairs)
     if "group_states" in samples:
         for row in groups.not_stable(samples["group_states"], times, run).collect():
-            cell = cells[row["restart"]].setdefault(row["group"], {})
-            cell["not_stable_s"] = row["unstable_us"] / 1e6
-            cell["blind_s"] = row["blind_us"] / 1e6
-            cell["state_spacing_s"] = row["spacing_us"] / 1e6
+            cells[row["restart"]][row["group"]] |= {
+                "not_stable_s": row["unstable_us"] / 1e6,
+                "blind_s": row["blind_us"] / 1e6,
+                "state_spacing_s": row["spacing_us"] / 1e6,
+            }
     if "assignments" in samples:
         of_partitions.append(_unassigned(samples["assignments"], owning_groups(evidence), times, run, cells))
     for (number, group), rows in by_partition(of_partitions, run).items():
-        cells[number].setdefault(group, {})["by_partition"] = rows
+        cells[number][group]["by_partition"] = rows
     for found in of_partitions:
         found.unpersist()
     return cells, outside, lag_series
@@ -253,16 +264,17 @@ def _unassigned(
     # A group whose ownership was watched and of which nothing was revoked was never without an owner.
     for group in sorted({*owning} & {*run.watched_groups()}):
         for restart in cells.values():
-            restart.setdefault(group, {})["ownerless_s"] = 0.0
-    for row in (
-        found.groupBy("restart", "group").agg(gaps.worst("ownerless_us", "topic", "partition")).collect()
-    ):
-        longest = row["worst"]
-        cells[row["restart"]].setdefault(row["group"], {}).update(
-            ownerless_s=longest["ownerless_us"] / 1e6,
-            ownerless_at=f"{longest['topic']}-{longest['partition']}",
-        )
+            restart[group]["ownerless_s"] = 0.0
+    for row in found.groupBy("restart", "group").agg(gaps.worst("ownerless_us")).collect():
+        cells[row["restart"]][row["group"]] |= {
+            "ownerless_s": row["worst"]["ownerless_us"] / 1e6,
+            "ownerless_at": _place(row["worst"]),
+        }
     return found
+
+
+def _place(longest: Row) -> str:
+    return f"{longest['topic']}-{longest['partition']}"
 
 
 def _produce(
@@ -273,13 +285,13 @@ def _produce(
     both = gaps.during(silent.unionByName(whole, allowMissingColumns=True), times, "left")
     by = both.groupBy("restart", "via", F.col("topic").isNull().alias("whole"))
     outside = {}
-    for row in by.agg(gaps.worst("us", "topic", "partition")).orderBy("restart", "via").collect():
+    for row in by.agg(gaps.worst("us")).orderBy("restart", "via").collect():
         longest = row["worst"]
         if row["restart"] is not None:
-            cell = cells[row["restart"]].setdefault(row["via"], {})
+            cell = cells[row["restart"]][row["via"]]
             cell["no_ack_at_all_s" if row["whole"] else "produce_gap_s"] = longest["us"] / 1e6
             if not row["whole"]:
-                cell["produce_gap_at"] = f"{longest['topic']}-{longest['partition']}"
+                cell["produce_gap_at"] = _place(longest)
         elif not row["whole"]:
             outside[row["via"]] = longest["us"] / 1e6
     return outside
@@ -293,13 +305,14 @@ def _consume(
     # Few, and read twice.
     found = gaps.stalls(gaps.during(unread, times), gaps.during(silent, times)).persist()
     by = ("restart", "group")
-    for row in found.groupBy(*by).agg(gaps.worst("stall_us", "topic", "partition")).orderBy(*by).collect():
-        cell, longest = cells[row["restart"]].setdefault(row["group"], {}), row["worst"]
-        cell["consume_stall_s"] = longest["stall_us"] / 1e6
-        cell["consume_stall_at"] = f"{longest['topic']}-{longest['partition']}"
+    for row in found.groupBy(*by).agg(gaps.worst("stall_us")).orderBy(*by).collect():
+        cells[row["restart"]][row["group"]] |= {
+            "consume_stall_s": row["worst"]["stall_us"] / 1e6,
+            "consume_stall_at": _place(row["worst"]),
+        }
     for restart in cells.values():
         for group in names:
-            restart.setdefault(group, {}).setdefault("consume_stall_s", 0.0)
+            restart[group].setdefault("consume_stall_s", 0.0)
     return found
 
 
@@ -317,7 +330,7 @@ def _lag(
     by_number = {restart.number: restart for restart in restarts}
     found = groups.recovery(lags, times, restarts[0].begin_us).orderBy("group", "restart")
     for row in found.collect():
-        cell = cells[row["restart"]].setdefault(row["group"], {})
+        cell = cells[row["restart"]][row["group"]]
         restart, above = by_number[row["restart"]], row["last_above_us"]
         cell["lag_recovery_s"] = 0.0 if above is None else (above - restart.begin_us) / 1e6
         cell["lag_baseline_records"], cell["lag_highest_records"] = row["baseline"], row["highest"]
@@ -350,27 +363,3 @@ def _row(restart: Restart, cells: dict[str, dict[str, Any]], run: Run) -> dict[s
     row["lag_back"] = all(cell.get("lag_back", True) for cell in cells.values())
     row["by"] = cells
     return row
-
-
-def _recommend(worst: dict[str, float], levels: Levels) -> tuple[Recommendation, ...]:
-    advice = []
-    stall, level = worst.get("consume_stall_s"), levels.rebalance.consume_stall_s
-    if stall is not None and level is not None and stall > level:
-        advice.append(
-            Recommendation(
-                "Use the cooperative-sticky assignor or group.protocol=consumer; shorten the session timeout",
-                f"consumers stood still for {stall:.2f} s",
-                effect="members that stay keep what they own, so that a restart stops only the partitions "
-                "of the one that leaves",
-            )
-        )
-    gap, level = worst.get("produce_gap_s"), levels.rebalance.produce_gap_s
-    if gap is not None and level is not None and gap > level:
-        advice.append(
-            Recommendation(
-                "Drain an instance at the balancer before it stops, and let clients retry on another one",
-                f"producers stood still for {gap:.2f} s",
-                effect="requests go to instances that run, so that the gap is one request's retry",
-            )
-        )
-    return tuple(advice)

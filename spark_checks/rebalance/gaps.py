@@ -38,7 +38,6 @@ def gaps(grains: DataFrame, keys: Sequence[str], begin_us: int, end_us: int) -> 
     Args:
         grains: keys, first_us, last_us.
         keys: whose events follow one another.
-        begin_us, end_us: the time that is looked at.
     """
     in_order = Window.partitionBy(*keys).orderBy("first_us", "last_us")
     inside = grains.where((F.col("last_us") >= begin_us) & (F.col("first_us") <= end_us)).withColumns({
@@ -75,7 +74,6 @@ def during(found: DataFrame, times: DataFrame, how: str = "inner") -> DataFrame:
     """Return each gap with every restart whose time it touches: the gap, restart, begin_us, until_us.
 
     Args:
-        found: gaps.
         times: as :func:`spans` returns them; Spark broadcasts them.
         how: ``left`` also returns the gaps that touch none, with nulls; ``left_anti`` these alone.
     """
@@ -126,6 +124,6 @@ def _by_second(touching: DataFrame) -> DataFrame:
     return touching.withColumn("second", F.explode(seconds))
 
 
-def worst(length: str, *where: str) -> Column:
-    """Return the aggregate of the longest (length, from_us, where), and of equally long ones the last."""
-    return F.max(F.struct(length, "from_us", *where)).alias("worst")
+def worst(length: str) -> Column:
+    """Return the aggregate of the longest, and of equally long ones the last: length, from_us, and where."""
+    return F.max(F.struct(length, "from_us", "topic", "partition")).alias("worst")

@@ -20,9 +20,7 @@ def not_stable(states: DataFrame, times: DataFrame, run: Run) -> DataFrame:
     """Sum the time from each sample that is not Stable to the next one, within each restart's time.
 
     Args:
-        states: samples of the run's groups.
         times: of the restarts, as ``gaps.spans`` returns them.
-        run: run.json.
 
     Returns:
         restart, group, unstable_us, blind_us (time between samples further apart than three intervals, in
@@ -55,7 +53,6 @@ def lag(
     Args:
         acked: grains of acknowledgements by (topic, partition).
         delivered: grains of deliveries by (group, topic, partition).
-        run: run.json.
         pairs: each group with each of its topics.
 
     Returns:
@@ -112,7 +109,6 @@ def recovery(lags: DataFrame, times: DataFrame, first_begin_us: int) -> DataFram
     Args:
         lags: as :func:`lag` returns them.
         times: of the restarts, as ``gaps.spans`` returns them.
-        first_begin_us: when the first restart began.
 
     Returns:
         restart, group, baseline (records), highest (records), last_above_us (null: never above).

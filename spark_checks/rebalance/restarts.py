@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,9 +60,11 @@ def find_restarts(actions: list[dict[str, Any]], until_us: int) -> list[Restart]
                 drained.pop(key, None)
     spans += [(begin, None, key) for key, begin in open_since.items()]
     spans.sort(key=lambda span: span[0])
+    begins = [begin for begin, _, _ in spans]
     restarts = []
     for number, (begin, end, key) in enumerate(spans):
-        later = [other for other, _, _ in spans if other > begin]
-        bounds = [(end if end is not None else until_us) + EFFECTS_AFTER_RESTART_US, until_us, *later[:1]]
+        following = bisect_right(begins, begin)
+        later = begins[following : following + 1]
+        bounds = [(end if end is not None else until_us) + EFFECTS_AFTER_RESTART_US, until_us, *later]
         restarts.append(Restart(number + 1, *key, begin, end, max(min(bounds), begin)))
     return restarts

@@ -30,8 +30,6 @@ def watched(samples: Mapping[str, DataFrame], restarts: Sequence[Restart], run: 
 
     Args:
         samples: group_states and assignments of the run's groups, and processes, those that are there.
-        restarts: all that the actions tell of.
-        run: run.json.
 
     Returns:
         ``sampler_slept``: group, from_us, until_us, more than three intervals between two samples (or a

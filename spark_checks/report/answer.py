@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from spark_checks.job import Audit
-from spark_checks.results import Figure, Result, Verdict
+from spark_checks.results import Figure, Verdict
 
 #: The answer to whether it is safe to go on, by what the run came to.
 _SAFE: Final[dict[Verdict, str]] = {
@@ -38,20 +38,11 @@ def answer(audit: Audit) -> Answer:
 
 
 def _why(audit: Audit) -> str:
-    of: dict[Verdict, list[str]] = {}
-    for result in audit.results:
-        of.setdefault(result.verdict, []).append(result.name)
-    said = {
-        "fail": "{} failed",
-        "unknown": "{} could not be judged",
-        "pass": "{} passed",
-        "measured": "{} had no level",
-    }
-    parts = [words.format(_listed(of[verdict])) for verdict, words in said.items() if verdict in of]
+    parts = [*_named(audit, "fail", "{} failed"), *_named(audit, "unknown", "{} could not be judged")]
+    # What is wrong comes first.
     figures = audit.result("delivery").figures
-    if lost := next((one for one in figures if one.what == "lost" and one.value == 0), None):
-        # What is wrong comes first.
-        parts.insert(len({"fail", "unknown"} & of.keys()), f"{lost.found()} records")
+    parts += [f"{one.found()} records" for one in figures if one.what == "lost" and one.value == 0]
+    parts += [*_named(audit, "pass", "{} passed"), *_named(audit, "measured", "{} had no level")]
     names = {result.name for result in audit.results}
     if "traffic" in names and "delivery" not in names:
         parts.append("loss, duplicates and order are not judged, as nothing was sent")
@@ -59,7 +50,7 @@ def _why(audit: Audit) -> str:
 
 
 def _worse(audit: Audit) -> Iterator[str]:
-    told = 0
+    told = False
     for result in audit.results:
         failed = [figure for figure in result.figures if figure.verdict == "fail"]
         for figure in failed[:_SHOWN]:
@@ -74,18 +65,14 @@ def _worse(audit: Audit) -> Iterator[str]:
                     f"{result.name}: {figure.found()}, worse than in each of the last {figure.earlier.runs} "
                     f"runs{_beyond(figure, figure.earlier.median, 'their median')}"
                 )
-                told += 1
+                told = True
     runs = max((f.earlier.runs for r in audit.results for f in r.figures if f.earlier), default=0)
-    if not told:
-        yield _beside(runs, audit)
-
-
-def _beside(runs: int, audit: Audit) -> str:
-    missed = any(result.verdict == "fail" for result in audit.results)
-    if not runs:
-        return "There is no earlier run of the same subject to compare with" + ("." if missed else
-               "; no level was missed.")  # fmt: skip
-    return f"No figure is worse than in each of the last {runs} runs."
+    if not told and runs:
+        yield f"No figure is worse than in each of the last {runs} runs."
+    elif not told:
+        missed = any(result.verdict == "fail" for result in audit.results)
+        none = "There is no earlier run of the same subject to compare with"
+        yield f"{none}{'.' if missed else '; no level was missed.'}"
 
 
 def _beyond(figure: Figure, beside: float | None, than: str) -> str:
@@ -103,9 +90,9 @@ def _next(audit: Audit) -> Iterator[str]:
     if audit.verdict == "fail":
         if services:
             yield f"If clients suffer, go back: rollback.yml -e service={services[0]}"
-        yield from _named(audit.results, "fail", "Read below what {} found")
+        yield from _named(audit, "fail", "Read below what {} found")
     if audit.verdict in ("fail", "unknown"):
-        yield from _named(audit.results, "unknown", "See below which evidence {} lacked, and verify again")
+        yield from _named(audit, "unknown", "See below which evidence {} lacked, and verify again")
     if audit.verdict == "measured":
         yield "Set the levels that you need in service_levels: recommendations.yml has what was measured"
     if audit.verdict == "pass":
@@ -120,11 +107,7 @@ def _next(audit: Audit) -> Iterator[str]:
         yield "What the recommendations would change: plan.yml -e @recommendations.yml"
 
 
-def _named(results: Sequence[Result], verdict: Verdict, words: str) -> Iterator[str]:
-    names = [result.name for result in results if result.verdict == verdict]
+def _named(audit: Audit, verdict: Verdict, words: str) -> Iterator[str]:
+    names = [result.name for result in audit.results if result.verdict == verdict]
     if names:
-        yield words.format(_listed(names))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+        yield words.format(f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else names[0])

@@ -37,7 +37,6 @@ def beside_earlier(audit: Audit, history: str) -> Audit:
     """Note an audit's figures in a table of history; return it with what earlier runs came to beside each.
 
     Args:
-        audit: the audit.
         history: the table, anything that Spark writes to. It is a Delta table where the session has Delta's
             extension, else Parquet.
 

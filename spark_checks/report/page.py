@@ -34,8 +34,14 @@ def render(audit: Audit) -> str:
     page.filters["prose"] = prose
     page.filters["summary"] = lambda result: summary(result, _SUMMARY)
     run = audit.evidence.run
-    fill, compression = charts.batch_fill(audit), charts.batch_compression(audit)
-    owners = charts.ownership(audit)
+    drawn = {
+        "timeline": charts.timeline(audit),
+        "ownership": charts.ownership(audit),
+        "latency-chart": charts.percentiles(audit),
+        "memory-chart": charts.memory(audit),
+        "fill-chart": charts.batch_fill(audit),
+        "compression-chart": charts.batch_compression(audit),
+    }
     rebalance = audit.result("rebalance").measured
     return page.get_template("page.html.j2").render(
         audit=audit,
@@ -45,20 +51,9 @@ def render(audit: Audit) -> str:
         lasted=(run.measured_until_us - run.started_us) / 1e6,
         traffic=audit.result("traffic").measured,
         restarts=rebalance.get("by_restart", []),
-        figures_json=embedded(
-            {
-                "timeline": charts.timeline(audit),
-                "ownership": owners,
-                "latency-chart": charts.percentiles(audit),
-                "memory-chart": charts.memory(audit),
-                "fill-chart": fill,
-                "compression-chart": compression,
-            }
-        ),
-        owners=owners,
+        figures_json=embedded(drawn),
+        drawn=drawn,
         groups=rebalance.get("by_group", {}),
-        fill=fill,
-        compression=compression,
         plotly=plotly(),
     )
 

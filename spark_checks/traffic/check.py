@@ -9,14 +9,14 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kedge.evidence.levels import Levels, TrafficLevels, given
+from kedge.evidence.levels import Levels, TrafficLevels
 from kedge.evidence.run import Run, Watch
 from kedge.evidence.watch_options import LEAST_BEFORE_S
 from spark_checks.engine.anomalies import tally
 from spark_checks.engine.facts import at_places
 from spark_checks.engine.readers import Evidence
 from spark_checks.rebalance.restarts import EFFECTS_AFTER_RESTART_US, Restart, read_restarts
-from spark_checks.results import Anomaly, Figure, Recommendation, Result, judge, judged
+from spark_checks.results import Anomaly, Figure, Recommendation, Result, concluded
 from spark_checks.traffic import samples
 from spark_checks.traffic.measures import MEASURES, Cell, Found, judgeable, measure_all
 from spark_checks.traffic.samples import Times
@@ -81,7 +81,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     run, watch, level = evidence.run, evidence.run.watch, levels.traffic
     if watch is None:
         doubt = "nothing is known of others' traffic: it was not watched (verify_steps=watch)"
-        return Result(NAME, "unknown", doubt, slo=given(level))
+        return Result(NAME, "unknown", doubt)
     frames, last_us = _checked(evidence, watch)
     times = _times(evidence, watch, last_us)
     known = times.usual_us - times.begin_us >= LEAST_BEFORE_S * 1e6
@@ -90,19 +90,19 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     said = _judge(found, _asked(level, watch, times, known), times, watch, known)
     about = f"{len(times.instances)} restarts, {len(watch.topics)} topics and {len(watch.groups)} groups"
     fine = "; ".join([about, *said.notes, NOT_JUDGED])
-    doubts = [*_broken(watch, found, times), *said.doubts]
-    verdict, because = judge(said.problems, doubts, fine, judged=judged(said.figures))
-    return Result(
+    result = concluded(
         NAME,
-        verdict,
-        because if because.endswith(NOT_JUDGED) else f"{because}; {NOT_JUDGED}",
-        slo=given(level),
+        said.problems,
+        [*_broken(watch, found, times), *said.doubts],
+        fine,
+        sorted(said.figures, key=lambda one: one.level is None),
         measured=_measured(found, watch, times, run),
         anomalies=tally([*found.not_back, *found.unsampled], ("who",)) | _not_watched(watch),
         recommendations=tuple(_advice(found, level, times, watch)),
-        figures=tuple(sorted(said.figures, key=lambda one: one.level is None)),
         series=found.series,
     )
+    because = result.because if result.because.endswith(NOT_JUDGED) else f"{result.because}; {NOT_JUDGED}"
+    return replace(result, because=because)
 
 
 def _asked(level: TrafficLevels, watch: Watch, times: Times, known: bool) -> TrafficLevels:

@@ -13,6 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from kedge.evidence.writing import write_json
@@ -24,6 +27,8 @@ from tests.spark_cluster import SPARK, WORKERS, cluster
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Altered copies.
+ONE_IN = 50
 LEVELS = "rebalance: {min_restarts: 2}\n"
 
 
@@ -32,7 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Evidence in which something must be found, so that examples and their order are compared too."""
     made = tmp_path_factory.mktemp("submitted")
     evidence = made / "evidence"
-    write_evidence(evidence, 22_000, per_record=2)
+    write_evidence(evidence, 22_000, per_record=2, mirrored=True)
+    alter(next((evidence / "records").glob("copies-*.parquet")))
     next((evidence / "deliveries").glob("rest-*.parquet")).unlink()
     next((evidence / "records").glob("made-1-*.parquet")).unlink()
     # As evidence of 0.1.0: no list tells that a part of it lacks, so it counts as lost.
@@ -45,6 +51,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+def alter(copies: Path) -> None:
+    """Change values of copies so that they claim no identity: what they are copies of, their other parts tell."""
+    rows = pq.read_table(copies)
+    altered = pa.array(number % ONE_IN == 0 for number in range(rows.num_rows))
+    changed = {"producer": None, "seq": None, "crc": None, "crc_ok": None, "value_hash": 1}
+    for name, value in changed.items():
+        place = rows.schema.get_field_index(name)
+        column = pc.if_else(altered, pa.scalar(value, rows.schema.field(name).type), rows[name])
+        rows = rows.set_column(place, rows.schema.field(name), column)
+    pq.write_table(rows, copies)
+
+
 @pytest.fixture(scope="module")
 def alone(folder: Path) -> str:
     """Verdicts of one process."""
@@ -52,6 +70,7 @@ def alone(folder: Path) -> str:
     found = audited(command, folder, str(folder / "evidence"), str(folder / "slo.yml"), folder / "alone")
     assert '"undelivered"' in found
     assert '"missing": 20000' in found
+    assert f'"altered_value": {20_000 // ONE_IN}' in found
     return found
 
 
@@ -132,10 +151,21 @@ def test_a_submitted_job_runs_where_and_as_it_was_submitted(folder: Path, alone:
     assert {"delivery", "throughput", "latency"} <= groups
 
 
-def test_an_executor_that_is_killed_changes_no_verdict(folder: Path, alone: str, master: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [
+        ("killed", r'"SparkListenerStageSubmitted","Stage Info":{"Stage ID":(\d+),.*"delivery"'),
+        # What Spark keeps without the plan that made it, it has to have twice.
+        ("pairing", r'"SparkListenerStageCompleted","Stage Info":{"Stage ID":(\d+),.*"Replication":2'),
+    ],
+    ids=["checks begin", "altered copies are paired"],
+)
+def test_an_executor_that_is_killed_changes_no_verdict(
+    folder: Path, alone: str, master: str, name: str, stage: str
+) -> None:
     with ThreadPoolExecutor() as pool:
-        killed = pool.submit(kill_at_a_task, folder, "killed")
-        found, events = submitted(folder, master, "killed")
+        killed = pool.submit(kill_at_a_task, folder, name, stage)
+        found, events = submitted(folder, master, name)
         executor = killed.result()
     assert executor in {one["Executor ID"] for one in of(events, "ExecutorRemoved")}
     lost = [one for one in of(events, "TaskEnd") if one["Task Info"]["Executor ID"] == executor]
@@ -144,15 +174,20 @@ def test_an_executor_that_is_killed_changes_no_verdict(folder: Path, alone: str,
     assert found == alone
 
 
-def kill_at_a_task(folder: Path, name: str) -> str:
-    """Kill the first worker's executor while checks run and it has begun a task; return its number."""
+def kill_at_a_task(folder: Path, name: str, stage: str) -> str:
+    """Kill an executor that has ended a task of such a stage, at another one; return its number."""
 
-    def judging() -> str:
-        logs = (folder / f"{name}-events").glob("app-*")
-        return next((log.stem for log in logs if '"spark.jobGroup.id":"delivery"' in log.read_text()), "")
+    def ended() -> tuple[str, str] | None:
+        for log in (folder / f"{name}-events").glob("app-*"):
+            events = log.read_text()
+            if number := re.search(stage, events):
+                task = rf'"SparkListenerTaskEnd","Stage ID":{number[1]},.*?"Executor ID":"(\d+)"'
+                return (log.stem, found[1]) if (found := re.search(task, events)) else None
+        return None
 
-    application = await_that(judging, "the job's first checks begin", 300)
-    [log] = folder.glob(f"worker1/{application}/*/stderr")
+    told = await_that(ended, f"a task of {stage} has ended", 300)
+    assert told
+    [log] = folder.glob(f"worker*/{told[0]}/{told[1]}/stderr")
     process = re.search(r"Started daemon with process name: (\d+)@", log.read_text())
     assert process
 
@@ -164,5 +199,5 @@ def kill_at_a_task(folder: Path, name: str) -> str:
         os.kill(int(process[1]), signal.SIGKILL if busy else signal.SIGCONT)
         return busy
 
-    await_that(killed, "the first worker's executor has a task")
+    await_that(killed, "the executor has a task")
     return log.parent.name

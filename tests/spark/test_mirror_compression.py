@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import yaml
+from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
 from kedge.evidence.levels import Levels
 from kedge.services.planning import make_plan
 from spark_checks.job import Audit
 from spark_checks.mirror import check as mirror
-from spark_checks.mirror.batch_advice import BatchMeasurements, bound, recommendations
+from spark_checks.mirror.batch_advice import bound, recommendations
 from spark_checks.mirror.batches import CODECS, SAMPLE_BYTES, filled, middle, serialized
-from spark_checks.mirror.compression import Compression
 from spark_checks.report import documents
 from spark_checks.topics import Range
 from tests.planned import instances, mirrors, value
@@ -105,7 +105,7 @@ def test_the_plan_takes_the_best_compression_for_its_bound(spark: SparkSession) 
     audit = audited(spark, many)
     figures = audit.results[0].measured["batches_of"]["metrics"]["times_smaller"]["gzip"]
     assert figures == {"sampled_batches": 100, "median": 10.0, "best": 16.13, "all": 10.04}
-    assert audit.results[0].series["compression"]["batches"]["metrics by gzip"][7:9] == (99, 0)
+    assert audit.results[0].series["compression"]["batches"]["metrics by gzip"][7:9] == [99, 0]
     recommended = yaml.safe_load(documents.recommendations(audit))
     assert recommended == {
         "recommended": {"mirror_maker_flows": {"metrics": {"max_compression_ratio": 0.062}}}
@@ -117,18 +117,16 @@ def test_the_plan_takes_the_best_compression_for_its_bound(spark: SparkSession) 
     assert (before, after) == ("50000", "62000")
 
 
-def found(batches: int, codec: str) -> BatchMeasurements:
-    one = Compression(batches, 0.062, 0.1, 0.1, ())
-    return BatchMeasurements({}, {"metrics": {"gzip": one}}, {"metrics": codec})
+def recommended(batches: int, codec: str) -> list[Any]:
+    compressed = {"metrics": {"gzip": SparkRow(batches=batches, best=0.062)}}
+    (mirror,) = about().mirrors
+    found = recommendations({}, compressed, [mirror.model_copy(update={"codec": codec})])
+    return [one.value for one in found]
 
 
 def test_few_batches_or_those_of_another_codec_recommend_nothing() -> None:
-    assert [one.value for one in recommendations(found(100, "gzip"))] == [
-        {"metrics": {"max_compression_ratio": 0.062}}
-    ]
-    assert recommendations(found(99, "gzip")) == ()
-    assert recommendations(found(200, "zstd")) == ()
-    assert recommendations(found(200, "none")) == ()
+    assert recommended(100, "gzip") == [{"metrics": {"max_compression_ratio": 0.062}}]
+    assert recommended(99, "gzip") == recommended(200, "zstd") == recommended(200, "none") == []
 
 
 @pytest.mark.parametrize(("best", "said"), [(0.06219, 0.0621), (0.5, 0.5), (1.01, 1.0), (0.00129, 0.00129)])

@@ -13,7 +13,7 @@ from kedge.evidence.run import Run
 from kedge.services.planning import make_plan
 from spark_checks.job import Audit
 from spark_checks.mirror import check as mirror
-from spark_checks.mirror.fill import CLASSES_MS, Fill, batches, fills
+from spark_checks.mirror.fill import CLASSES_MS, batches, fills
 from spark_checks.report import charts, documents
 from spark_checks.report import page as report
 from tests.planned import instances, mirrors, value
@@ -71,16 +71,23 @@ def test_percentiles_are_by_nearest_rank_over_all_partitions_and_for_the_slowest
         rows += [at(1000 * n, 150), at(1000 * n + n, 150)]
     rows += [at(0, 150, 1), at(500, 150, 1), at(0, 10, 2)]
     found = fills(evidence(spark, about(batch_bytes=300), records=rows))["metrics"]
-    assert (found.batches, found.p95_ms, found.p99_ms, found.slowest_p95_ms) == (101, 96, 100, 500)
-    assert (found.partitions, found.unfilled_partitions) == (3, 1)
-    by_class = dict(zip([*CLASSES_MS, None], found.histogram, strict=True))
+    by_class = dict(zip([*CLASSES_MS, None], found["histogram"], strict=True))
+    assert {name: value for name, value in found.items() if name != "histogram"} == {
+        "filled_batches": 101,
+        "fill_p95_ms": 96,
+        "fill_p99_ms": 100,
+        "fill_p95_of_the_slowest_partition_ms": 500,
+        "partitions": 3,
+        "partitions_without_a_full_batch": 1,
+    }
     assert {end: count for end, count in by_class.items() if count} == {
         1: 1, 2: 1, 5: 3, 10: 5, 20: 10, 50: 30, 100: 50, 500: 1,
     }  # fmt: skip
 
 
 def test_a_flow_without_records_has_no_fill_times(spark: SparkSession) -> None:
-    assert fills(evidence(spark, about(), records=[])) == {"metrics": Fill()}
+    found = fills(evidence(spark, about(), records=[]))["metrics"]
+    assert (found["filled_batches"], found["partitions"], sum(found["histogram"])) == (0, 0, 0)
 
 
 def mirrored(count: int) -> list[Row]:

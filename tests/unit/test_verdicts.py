@@ -27,8 +27,8 @@ from spark_checks.results import (
     Result,
     Verdict,
     compose,
+    concluded,
     judge,
-    judged,
     rounded,
 )
 
@@ -100,7 +100,10 @@ def test_without_a_level_nothing_passes_and_what_is_wrong_still_counts() -> None
     assert judge([], [], "fine", judged=False) == ("measured", "no level given; fine")
     assert judge([], ["not seen"], "fine", judged=False) == ("unknown", "not seen")
     assert judge(["gone"], [], "fine", judged=False) == ("fail", "gone")
-    assert (judged([ACK, replace(ACK, level=None)]), judged([replace(ACK, level=None)])) == (True, False)
+    free = replace(ACK, level=None)
+    assert concluded("latency", [], [], "fine", [ACK, free]).verdict == "pass"
+    assert concluded("latency", [], [], "fine", [free]).verdict == "measured"
+    assert concluded("latency", [], [], "fine", [free], judged=True).verdict == "pass"
 
 
 def test_a_pipeline_is_green_only_where_something_was_judged() -> None:
@@ -228,8 +231,9 @@ def test_what_a_clock_cannot_tell_is_neither_above_its_level_nor_below() -> None
     slo = {"rest": {"append_p99_ms": 100, "ack_p99_ms": 100}}
     for append, shifted in ((90, True), (100.5, False)):
         measured = {"rest": {"append_p99_ms": append, "ack_p99_ms": 200}}
-        problems, doubts, unsure = latency_check._against(slo, measured, 1.0, shifted)
-        assert unsure == {"latency.rest.append_p99_ms"}
+        figures = latency_check._figures(slo, measured)
+        shown, problems, doubts = latency_check._against(figures, 1.0, shifted=shifted)
+        assert [one.key for one in shown if one.doubtful] == ["latency.rest.append_p99_ms"]
         assert (len(problems), len(doubts)) == (1, 1)
 
 
