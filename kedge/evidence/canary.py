@@ -65,7 +65,10 @@ class Window(_Model):
 
 
 class WindowResult(_Model):
-    """What is known of a window: by the audit's checks, or why it was not audited."""
+    """What is known of a window: by the audit's checks, or why it was not audited.
+
+    Where its topics could not be read, the audit looks again at ``again_us``, while evidence is there.
+    """
 
     window: Window
     verdict: WindowVerdict
@@ -74,6 +77,8 @@ class WindowResult(_Model):
     figures: list[dict[str, Any]] = []
     audited_us: int
     audit_s: float = 0
+    tries: int = 1
+    again_us: int | None = None
 
 
 def read_config(folder: Path) -> CanaryConfig:

@@ -38,7 +38,7 @@ from kedge.services.rights import rights_of
 from plugins.module_utils import node_lock
 from tests.planned import CLUSTERS, METRICS
 from tests.rest_inventories import rest
-from verify.canary import pause, supervisor
+from verify.canary import audit, pause, supervisor
 from verify.canary.audit import audit_windows, levels_of, result_of
 from verify.canary.command import main
 from verify.canary.live import Live
@@ -134,6 +134,55 @@ def test_a_window_whose_audit_was_killed_is_unknown_and_not_audited_for_ever(tmp
     result = read_result(folder)
     assert result is not None
     assert (result.verdict, "was killed" in result.because[0]) == ("unknown", True)
+
+
+def test_a_window_whose_topics_could_not_be_read_is_audited_again_within_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_us, tried, away = 1_000_000, [0], True
+
+    def conclude(_auditor: Any, evidence: str, _slo: str, out: str, **_: Any) -> int:
+        tried[0] += 1
+        Path(out).mkdir(exist_ok=True)
+        (Path(out) / "verdicts.json").write_text(
+            json.dumps({"verdict": "unknown" if away else "pass", "checks": []})
+        )
+        if not away:
+            (Path(evidence) / "records").mkdir()
+            (Path(evidence) / "records" / "_ingest.files").touch()
+        return 1
+
+    monkeypatch.setattr(audit, "conclude", conclude)
+    monkeypatch.setattr(audit, "now_us", lambda: at_us)
+    own, first, second = config(tmp_path / "c"), window(tmp_path, "a"), window(tmp_path, "b")
+    (tmp_path / "audit.log").write_text("an earlier session\n")
+    for minutes in (0, 0.5, 0.6, 2.1):  # a minute after the first time, two after the second
+        at_us += int(minutes * 60_000_000)
+        audit_windows(own, tmp_path, "local[1]", None)
+    assert tried[0] == 2 * 3
+    assert (tmp_path / "audit.log.1").read_text() == "an earlier session\n"
+    shutil.rmtree(first / "evidence")
+    away = False
+    at_us += 3600_000_000
+    audit_windows(own, tmp_path, "local[1]", None)
+    results = [read_result(folder) for folder in (first, second)]
+    assert [result and (result.verdict, result.again_us) for result in results][1] == ("pass", None)
+    assert results[0] is not None
+    assert (results[0].verdict, tried[0]) == ("unknown", 7)
+
+    away, third = True, window(tmp_path, "c")
+    for _ in range(20):
+        at_us += 24 * 3600_000_000
+        audit_windows(own, tmp_path, "local[1]", None)
+    assert tried[0] == 7 + 9
+    assert (third / "evidence").exists()
+
+
+def test_figures_of_the_last_runs_stay_in_the_history(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / "history" / f"run_id={number:03}").mkdir(parents=True)
+    audit_windows(config(tmp_path / "c"), tmp_path, "local[1]", None)
+    assert sorted(one.name for one in (tmp_path / "history").iterdir())[0] == "run_id=012"
 
 
 def test_a_canary_that_is_more_than_a_percent_of_the_workload_is_named() -> None:

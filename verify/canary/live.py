@@ -131,7 +131,8 @@ class Live:
         for gone in self._results.keys() - set(there):
             del self._results[gone]
         for folder in there:
-            if folder not in self._results and (result := read_result(folder)) is not None:
+            known = self._results.get(folder)
+            if (known is None or known.again_us) and (result := read_result(folder)) is not None:
                 self._results[folder] = result
         last = max(self._results.values(), key=_end_us, default=None)
         for cluster in self._clusters:
