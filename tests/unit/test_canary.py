@@ -28,6 +28,7 @@ from kedge.evidence.canary import (
     write_result,
     write_window,
 )
+from kedge.evidence.writing import EvidenceWriter
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import clusters
 from kedge.plan.inventory.secrets import seal
@@ -41,7 +42,7 @@ from tests.rest_inventories import rest
 from verify.canary import audit, pause, supervisor
 from verify.canary.audit import audit_windows, levels_of, result_of
 from verify.canary.command import main
-from verify.canary.live import Live
+from verify.canary.live import Live, _OfWindow
 from verify.canary.pause import seconds_of
 from verify.canary.rules import CanaryOf, dashboard, rules
 from verify.canary.supervisor import Supervisor
@@ -575,6 +576,31 @@ def test_metrics_have_the_verdict_of_the_newest_window_and_whether_a_change_is_a
     assert [of("window_verdict", verdict=one) for one in ("pass", "fail", "unknown")] == [0, 1, 0]
     assert [of("windows", verdict=one) for one in ("pass", "fail")] == [2, 1]
     assert (of("window_end_timestamp_seconds"), of("planned"), of("sending")) == (5, 1, 0)
+
+
+def test_what_was_delivered_last_is_in_the_histograms_once_the_load_has_merged_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, load = _OfWindow(tmp_path), config(tmp_path / "c").loads[0]
+    monkeypatch.setattr(one, "_open", lambda: load)
+    writer = EvidenceWriter(tmp_path / "evidence", "deliveries", "w", rotate_s=0)
+
+    def deliver(seconds: int) -> None:
+        row = {"group": "g", "consumer": "c", "topic": "t0", "via": "kafka", "partition": 0, "offset": 0}
+        writer.append({**row, "intended_us": [0], "received_us": [seconds * 1_000_000]})
+        writer.flush()
+
+    def took(**options: bool) -> list[float]:
+        return [s for _, seconds in one.took("delivery", **options) for s in seconds]
+
+    deliver(1)
+    deliver(2)
+    assert took() == [1, 2]
+    deliver(3)
+    writer.close()
+    assert took() == []
+    assert took(ended=True) == [3]
+    assert took(ended=True) == []
 
 
 @pytest.mark.parametrize(("span", "seconds"), [("90s", 90), ("20m", 1200), ("12h", 43200)])
