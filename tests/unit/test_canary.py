@@ -25,6 +25,7 @@ from kedge.evidence.canary import (
     read_config,
     read_result,
     read_window,
+    seconds_of,
     write_result,
     write_window,
 )
@@ -43,7 +44,6 @@ from verify.canary import audit, pause, supervisor
 from verify.canary.audit import audit_windows, levels_of, result_of
 from verify.canary.command import main
 from verify.canary.live import Live, _OfWindow
-from verify.canary.pause import seconds_of
 from verify.canary.rules import CanaryOf, dashboard, rules
 from verify.canary.supervisor import Supervisor
 from verify.canary.windows import left_behind, note_hole, prune
@@ -616,7 +616,8 @@ def test_a_pause_without_an_end_that_is_near_is_refused(span: str) -> None:
 
 @pytest.mark.process
 def test_a_pause_is_announced_on_each_canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pause, "_PAUSE", str(tmp_path / "pause.json"))
+    on_host = (sys.executable, "-m", "verify.canary.command", "announce", f"--folder={tmp_path}")
+    monkeypatch.setattr(pause, "_ON_HOST", on_host)
     places = tmp_path / "hosts.yml"
     local = {
         "ansible_connection": "local",
@@ -629,6 +630,23 @@ def test_a_pause_is_announced_on_each_canary(tmp_path: Path, monkeypatch: pytest
     home, none = tmp_path / "leaf", tmp_path / "no leases"
     assert list(announced(none, home, now)) == ["pause: new switch"]
     assert list(announced(none, home, now + 1_201_000_000)) == []
+
+
+def test_of_two_pauses_the_one_that_ends_later_counts_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(span: str, why: str) -> str:
+        assert main(["announce", "--folder", str(tmp_path), "--for", span, "--why", why]) == 0
+        return capsys.readouterr().out
+
+    assert "announced before" not in said("2h", "switch")
+    assert said("10m", "cable\x1b[2J").endswith("Z, as was announced before\n")
+    now = int(time.time() * 1e6)
+    home, none = tmp_path / "leaf", tmp_path / "no leases"
+    assert list(announced(none, home, now)) == ["pause: switch", r"pause: cable\x1b[2J"]
+    assert list(announced(none, home, now + 3600_000_000)) == ["pause: switch"]
+    (tmp_path / "pause.json").write_text("{broken")
+    assert "announced before" not in said("10m", "")
 
 
 CANARY = CanaryOf("c1", "leaf", 300, LEVELS)
