@@ -58,6 +58,7 @@ TARGETS = {
     "demo-capacity": DEMO,
     "demo-compare": DEMO,
     "demo-watch": DEMO,
+    "demo-canary": replace(DEMO, metrics=True),
     "demo-mirror": replace(DEMO, jars=(KAFKA, CLASSIC_KAFKA), link=True),
     "fleet-up": Target(fleet=True),
     "check": Target(requirements=(BASE, TESTS, LINT)),
