@@ -538,6 +538,33 @@ def test_a_load_that_sent_nothing_is_a_part_of_the_hole_and_no_window(
     assert found.why.endswith(" s: no broker")
 
 
+def test_a_canary_that_gets_no_processor_time_takes_that_for_no_hole(
+    led: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    led._step()
+    (first,) = FakeWindow.made
+    first.sending = True
+    led._step()
+    at_us = time.time_ns() // 1000
+    monkeypatch.setattr(supervisor, "now_us", lambda: at_us)
+    at_us += 4_000_000  # its load has gone on
+    led._step()
+    first.sent = 70.0
+    led._step()
+    FakeWindow.made[1].sending = True
+    at_us += 4_000_000
+    led._step()
+    led._step()
+    assert folders(led._home) == []
+    first.status, FakeWindow.made[1].status = 0, 1
+    led._step()
+    led._step()
+    FakeWindow.made[2].sending = True
+    at_us += 4_000_000
+    led._step()
+    assert [one.name.endswith("-hole") for one in folders(led._home)] == [True]
+
+
 def test_a_set_clock_breaks_the_windows_that_it_was_set_in(
     led: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
