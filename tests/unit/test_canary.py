@@ -142,12 +142,13 @@ def test_a_window_whose_topics_could_not_be_read_is_audited_again_within_a_bound
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_us, tried, away = 1_000_000, [0], True
+    verdicts = {"a": "unknown", "b": "unknown", "c": "fail"}  # of latency, which needs no topic
 
     def conclude(_auditor: Any, evidence: str, _slo: str, out: str, **_: Any) -> int:
         tried[0] += 1
         Path(out).mkdir(exist_ok=True)
         (Path(out) / "verdicts.json").write_text(
-            json.dumps({"verdict": "unknown" if away else "pass", "checks": []})
+            json.dumps({"verdict": verdicts[Path(out).parent.name] if away else "pass", "checks": []})
         )
         if not away:
             (Path(evidence) / "records").mkdir()

@@ -117,8 +117,8 @@ def _audit(config: CanaryConfig, home: Path, auditor: Auditor, folder: Path, win
     begun.touch()
     result = _judged(config, home, auditor, folder, window)
     begun.unlink()
-    # Brokers were away, or a disk was full: what the topics had may be read later.
-    if result.verdict == "unknown" and not (folder / "evidence" / "records" / INGEST).exists():
+    # Brokers were away, or a disk was full: what the topics had may be read later, and name what is lost.
+    if not (folder / "evidence" / "records" / INGEST).exists():
         before = read_result(folder)
         tries = before.tries + 1 if before else 1
         again_us = now_us() + (_AGAIN_US << tries - 1) if tries < _TRIES else None
