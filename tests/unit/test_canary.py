@@ -514,9 +514,13 @@ def test_a_load_that_died_is_followed_by_another_and_a_full_disk_ends_nothing(
 ) -> None:
     led._step()
     (first,) = FakeWindow.made
-    first.sending, first.why, first.status = True, "full", 1
+    first.sending = True
+    led._step()
+    assert "RUNNING" in (led._home / "state.json").read_text()
+    first.why, first.status = "full", 1
     led._step()
     assert "No space left on device" in capsys.readouterr().err
+    assert "STARTING" in (led._home / "state.json").read_text()
     first.why = ""
     led._step()
     assert len(FakeWindow.made) == 2

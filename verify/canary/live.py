@@ -21,7 +21,7 @@ from kedge.evidence.canary import (
     thresholds,
 )
 from kedge.evidence.load_options import LoadError, LoadSpec, read_load
-from verify.canary.windows import RunningWindow
+from verify.canary.windows import RunningWindow, sending
 from verify.load.actors import lanes, workers
 from verify.load.board import Board, Cell
 
@@ -94,7 +94,7 @@ class Live:
             self._look_at_results()
         for cluster in self._clusters:
             self._planned.labels(cluster).set(bool(planned))
-            self._sending.labels(cluster).set(any(one.sends() for one in windows))
+            self._sending.labels(cluster).set(any(map(sending, windows)))
         for window in windows:
             one = self._of_windows.setdefault(window.run_id, _OfWindow(window.folder))
             self._count(one)

@@ -11,7 +11,7 @@ from typing import Final
 
 from kedge.evidence.canary import TURNS, CanaryConfig, announced
 from kedge.evidence.writing import write_json
-from verify.canary.windows import RunningWindow, last_end_us, left_behind, note_hole, prune
+from verify.canary.windows import RunningWindow, last_end_us, left_behind, note_hole, prune, sending
 from verify.process import Ending, end_all, now_us
 
 #: How long before a window's end the next one begins: its processes start, its group is assigned.
@@ -106,7 +106,7 @@ class Supervisor:
 
     def _tell(self) -> None:
         """Tell whether a window sends: by it a deploy knows that the canary does its job."""
-        state = "RUNNING" if any(one.sends() for one in self._windows()) else "STARTING"
+        state = "RUNNING" if any(map(sending, self._windows())) else "STARTING"
         if state != self._told:
             said = {"pid": os.getpid(), "state": state}
             if self._keep(lambda: write_json(self._home / "state.json", said)):

@@ -112,6 +112,11 @@ class RunningWindow:
         return self._window
 
 
+def sending(window: RunningWindow) -> bool:
+    """Return whether a window sends now; one that has ended cannot be closed while the disk is full."""
+    return window.sends() and window.process.poll() is None
+
+
 def _free_name(home: Path) -> str:
     at = time.time()
     while True:
