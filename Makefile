@@ -12,7 +12,7 @@ SET_UP_TESTS = $(SET_UP) --fleet-if-possible
 # The molecule scenario that stands for all in `make test`. It takes longest, so the contract runs beside it.
 SCENARIO := tests/e2e/test_molecule.py::test_a_scenario_passes[kafka_rest]
 
-.PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare demo-watch fleet-up fleet-down check lint lint-code \
+.PHONY: help setup bundle demo demo-asked demo-streams demo-mirror demo-capacity demo-compare demo-watch demo-canary fleet-up fleet-down check lint lint-code \
 	lint-playbooks test-fast test-java test-proxy test-demo test test-kafka test-fleet test-bare test-slow \
 	fast test-alone test-all test-long fuzz mutants bench bench-clients release clean distclean
 
@@ -58,6 +58,10 @@ demo-compare: ## have configurations take turns on the local fleet (VARIANTS=sto
 demo-watch: ## restart under a load that is taken for somebody else's: what its clients saw, and what a watch did (LOAD=)
 	$(SET_UP)
 	@$(RUN) $(BIN)/python -m lab.demo --trials watch $(ASKED)
+
+demo-canary: ## a canary's alert and its verdict, which names the records that a killed broker lost
+	$(SET_UP)
+	@$(RUN) $(BIN)/python -m lab.demo --trials canary
 
 fleet-up: ## start the local fleet
 	$(SET_UP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -12,12 +13,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kedge.evidence.files import replace_text
 from kedge.evidence.load_options import LoadSpec
+from kedge.evidence.printable import plain
 
 #: Topics and groups come in turns, so that a window begins before the one before it is read to its end.
 TURNS: Final = 2
 WINDOWS: Final = "windows"
 _WINDOW: Final = "window.json"
 _VERDICT: Final = "verdict.json"
+#: In the folder of all canaries of a host; as many at a time.
+_PAUSE: Final = "pause.json"
+_PAUSES: Final = 20
+_SPAN: Final = re.compile(r"([1-9]\d{0,4})([smh])", re.ASCII)
+#: A pause that nobody ends would hide a fault for as long.
+_LONGEST_S: Final = 12 * 3600
 
 WindowState = Literal["running", "closed", "broken", "hole"]
 WindowVerdict = Literal["pass", "fail", "unknown", "measured"]
@@ -65,7 +73,10 @@ class Window(_Model):
 
 
 class WindowResult(_Model):
-    """What is known of a window: by the audit's checks, or why it was not audited."""
+    """What is known of a window: by the audit's checks, or why it was not audited.
+
+    Where its topics could not be read, the audit looks again at ``again_us``, while evidence is there.
+    """
 
     window: Window
     verdict: WindowVerdict
@@ -74,6 +85,8 @@ class WindowResult(_Model):
     figures: list[dict[str, Any]] = []
     audited_us: int
     audit_s: float = 0
+    tries: int = 1
+    again_us: int | None = None
 
 
 def read_config(folder: Path) -> CanaryConfig:
@@ -141,9 +154,37 @@ def announced(leases: Path, home: Path, now_us: int) -> Iterator[str]:
     for lease in _entries(leases, "leases"):
         if float(lease.get("until", 0)) * 1e6 > now_us:
             yield str(lease.get("run", {}).get("playbook", "a playbook"))
-    for pause in _entries(home.parent / "pause.json", "pauses"):
+    for pause in _entries(home.parent / _PAUSE, "pauses"):
         if float(pause.get("from_us", 0)) <= now_us < float(pause.get("until_us", 0)):
             yield f"pause: {pause.get('why') or 'by hand'}"
+
+
+def announce(folder: Path, span: str, why: str, now_us: int) -> tuple[int, bool]:
+    """Announce a change to the canaries of a host, beside what is announced there; the folder is of them all.
+
+    Returns:
+        Until when a change is announced (us), and whether it was so before.
+
+    Raises:
+        CanaryError: for a span that is none.
+        OSError: when it cannot be written.
+    """
+    file, until_us = folder / _PAUSE, now_us + seconds_of(span) * 1_000_000
+    others = [one for one in _entries(file, "pauses") if float(one.get("until_us", 0)) > now_us][-_PAUSES:]
+    own = {"from_us": now_us, "until_us": until_us, "why": plain(why)[:200]}
+    replace_text(file, json.dumps({"pauses": [*others, own]}) + "\n")
+    file.chmod(0o644)
+    last = max([until_us, *(int(one["until_us"]) for one in others)])
+    return last, last > until_us
+
+
+def seconds_of(span: str) -> int:
+    """Return the seconds of 90s, 20m or 2h; raises CanaryError for anything else, and for more than 12 h."""
+    match = _SPAN.fullmatch(span)
+    seconds = int(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]] if match else 0
+    if not 0 < seconds <= _LONGEST_S:
+        raise CanaryError(f"--for {plain(span)!r}: write 90s, 20m or 2h, 12h at most. Nothing was announced")
+    return seconds
 
 
 def _entries(path: Path, key: str) -> Sequence[Mapping[str, Any]]:

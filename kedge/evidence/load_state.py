@@ -20,6 +20,13 @@ from kedge.evidence.load_options import LoadError
 Phase = Literal["starting", "warming", "running", "draining", "done", "failed"]
 #: What there is the state of.
 What = Literal["load", "watch"]
+#: Files of the run's folder, for whoever started the load: send nothing more; and while this one is there,
+#: have consumers stay for up to ``drain_s`` though they have read all.
+ENOUGH: Final = "enough"
+HOLD: Final = "hold"
+#: Set in the environment of a canary's load. One process makes all of it, since each has its own interpreter
+#: and libraries; and no proxy is asked beforehand, since that one is down is what a canary is there to see.
+OF_CANARY: Final = "KEDGE_LOAD_OF_CANARY"
 _POLL_S: Final = 0.2
 _SHOW_S: Final = 5.0
 

@@ -22,6 +22,7 @@ from lab.fleet.node_image import KEYRING
 JAVA = 17  # what 4.x brokers and tools need
 _JDK = "openjdk-{}-jdk-headless"
 _LOCKED = ("Could not get lock", "frontend lock", "Unable to lock", "is another process using it")
+_REFRESH = ("apt-get", "update", "-q")
 LOCK_S = 120.0
 _POLL_S = 2.0
 #: Every Debian system has them.
@@ -144,6 +145,7 @@ def programs(target: Target) -> frozenset[str]:
     """Every program that set-up of this target sees to, those of any Debian system included."""
     packages = {*wanted(target), *(ENGINE if target.fleet else ())}
     own = {"go"} if target.link or target.store else set()  # from PyPI, as Debian's is too old
+    own |= {"prometheus", "promtool"} if target.metrics else set()
     return ESSENTIAL | own | {program for package in packages for program in package.programs}
 
 
@@ -186,11 +188,16 @@ def install(
         raise Problem(f"missing: {', '.join(names)}; this account may not install them. Run: {by_hand}")
     quiet = ["env", "DEBIAN_FRONTEND=noninteractive"]
     # The first finishes what an interrupted run of apt-get left half done.
-    for command in (["dpkg", "--configure", "-a"], *([["apt-get", "update", "-q"]] if refresh else [])):
+    for command in (["dpkg", "--configure", "-a"], *([_REFRESH] if refresh else [])):
         _patiently([*quiet, *command], prefix, by_hand, say)
     wanted = [offered(name) for name in names]
     command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *wanted]
     _patiently([*quiet, *command], prefix, by_hand, say)
+
+
+def refresh_lists(say: Callable[[str], None]) -> None:
+    """Have apt make its lists of packages new; raises Problem where that cannot be."""
+    _patiently(["env", "--", *_REFRESH], root_prefix() or [], "sudo apt-get update", say)
 
 
 def offered(name: str) -> str:

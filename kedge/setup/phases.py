@@ -30,7 +30,7 @@ from kedge.setup.schedule import Say, SetupPart, say
 from kedge.setup.targets import BUNDLE, OWN_HOSTS, TARGETS, Target
 from lab.fleet import node_image, toxiproxy
 from lab.fleet.engine import NoEngine, find_engine
-from lab.services import minio
+from lab.services import minio, prometheus
 
 SANDBOX = PROJECT / "lab" / "services" / "sandbox_rest"
 SAMPLE = PROJECT / "lab" / "services" / "sample_streams"
@@ -148,6 +148,11 @@ def phases(target: Target, bundled: Path | None = None) -> list[SetupPart]:
     if target.sample:
         made.append(_built_by_maven("sample Streams application", SAMPLE, "sample-streams-*.jar"))
     made += [_built_by_go(program, (_VENV,) if _GO in files else ()) for program in go]
+    if target.metrics:
+        needs = [(cache_root(), prometheus.MEGABYTES)]
+        # Two of apt-get at a time would wait for one another.
+        before = (_PACKAGES, _JAVA)
+        made.append(SetupPart(prometheus.NAME, prometheus.wanting, prometheus.fetch, needs, before))
     if target.fleet:
         made.append(_image(bool(packages.missing(one for one in others if one in packages.OF_ENGINE))))
     return made

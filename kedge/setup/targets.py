@@ -24,8 +24,9 @@ class Target:
     """What a target needs: locked files, jar sets, builds of ours, the fleet, and programs beside theirs.
 
     ``fleet`` is an engine, the nodes' image and what reaches nodes; ``link`` is Toxiproxy, the long way
-    between two clusters; ``store`` is MinIO, an object store. ``programs`` are what the target's own code
-    calls and nothing else here brings. ``bundled`` jars need no Maven to fetch them.
+    between two clusters; ``store`` is MinIO, an object store; ``metrics`` is Prometheus. ``programs``
+    are what the target's own code calls and nothing else here brings. ``bundled`` jars need no Maven to fetch
+    them.
     """
 
     requirements: tuple[str, ...] = (BASE,)
@@ -34,6 +35,7 @@ class Target:
     sample: bool = False
     link: bool = False
     store: bool = False
+    metrics: bool = False
     fleet: bool = False
     programs: tuple[str, ...] = ()
     bundled: bool = False
@@ -56,6 +58,7 @@ TARGETS = {
     "demo-capacity": DEMO,
     "demo-compare": DEMO,
     "demo-watch": DEMO,
+    "demo-canary": replace(DEMO, metrics=True),
     "demo-mirror": replace(DEMO, jars=(KAFKA, CLASSIC_KAFKA), link=True),
     "fleet-up": Target(fleet=True),
     "release": Target(programs=("git",)),
@@ -65,6 +68,7 @@ TARGETS = {
     "test-fast": replace(
         _BROKER,
         jars=(KAFKA, STREAMS),
+        metrics=True,
         programs=(
             "chromium",
             "dpkg-deb",
@@ -118,5 +122,6 @@ TARGETS["test-long"] = replace(
     requirements=(BASE, TESTS, AUDIT, FUZZ),
     jars=(*TARGETS["test-fleet"].jars, OLDER_STREAMS, S3A),
     store=True,
+    metrics=True,
     programs=tuple(sorted({*TARGETS["test-kafka"].programs, *TARGETS["test-fleet"].programs, "git", "make"})),
 )

@@ -32,7 +32,7 @@ from kedge.setup.paths import PROJECT
 from kedge.setup.problem import Problem
 from lab.demo import load
 from lab.demo.archive import VENDORS
-from lab.demo.inventory import DERIVED, derive, for_trials
+from lab.demo.inventory import DERIVED, derive, for_trials, with_canary
 from lab.demo.options import INVENTORY, DemoOptions, parse
 
 #: All that a demo prints.
@@ -93,6 +93,8 @@ def phases(inventory: str, trials: str = "", variants: Sequence[str] = ()) -> tu
     )
     if trials == "watch":
         return (*begin, Phase("restart under a watch", (python, "-m", "lab.demo.foreign", inventory)))
+    if trials == "canary":
+        return (*begin, Phase("records lost under a canary", (python, "-m", "lab.demo.canary", inventory)))
     if trials:
         arms = ("-e", json.dumps({"arms": list(variants)})) if trials == "compare" else ()
         return (*begin, Phase(trials, (*play, f"{trials}.yml", *_TRIALS[trials], *arms)))
@@ -149,6 +151,8 @@ def inventory_of(asked: DemoOptions, say: Callable[[str], None]) -> str:
     """
     if asked.trials in _TRIALS:
         return os.path.relpath(for_trials(PROJECT / INVENTORY, DERIVED), PROJECT)
+    if asked.trials == "canary":
+        return os.path.relpath(with_canary(PROJECT / INVENTORY, DERIVED), PROJECT)
     if asked.inventory != INVENTORY:
         return asked.inventory
     chosen = asked.load
@@ -226,7 +230,8 @@ def _played(some: Sequence[Phase], console: Console, log: TextIO, *, watched: bo
     table.add_row("all", f"{time.monotonic() - total:.1f}", target, end_section=True)
     console.print(table)
     if status == 0:
-        console.print(f"Report: {PROJECT / 'runs/latest/report/report.html'}")
+        if (report := PROJECT / "runs/latest/report/report.html").exists():
+            console.print(f"Report: {report}")
         console.print("The fleet goes on running: make fleet-down ends it.")
     return status
 

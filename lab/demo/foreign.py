@@ -20,13 +20,12 @@ from rich.table import Table
 
 from kedge.deploy.load_spec import load_spec
 from kedge.evidence.load_options import LoadError
-from kedge.evidence.load_state import await_phase
+from kedge.evidence.load_state import ENOUGH, await_phase
 from kedge.evidence.writing import write_json
 from kedge.plan.inventory.reading import read_inventory
 from kedge.services.registry import SERVICES
 from kedge.setup.paths import PROJECT
 from verify.addresses import PlaceError, find
-from verify.load.parent import ENOUGH
 from verify.process import end_all, start_module
 
 #: What the clients of the load saw.

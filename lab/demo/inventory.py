@@ -20,6 +20,8 @@ _SECONDS: Final = 100
 _VENDORS_WARM_UP_S: Final = 45
 #: A level for trials on a machine that carries all of the fleet: a healthy proxy answers in a tenth of it.
 _ACK_P99_MS: Final = 300
+#: Of the fleet's network.
+CANARY: Final = "10.77.0.51"
 
 
 def derive(base: Path, load: int, vendor: Vendor | None, to: Path) -> Path:
@@ -53,6 +55,21 @@ def for_trials(base: Path, to: Path) -> Path:
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(base, to)
     _change(to / "group_vars/all/main.yml", _bounded, base)
+    return to
+
+
+def with_canary(base: Path, to: Path) -> Path:
+    """Copy an inventory, with a host for a canary of its cluster in it; return the copy's folder."""
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(base, to)
+
+    def added(hosts: dict[str, Any]) -> dict[str, Any]:
+        canary = {"canary_cluster": "leaf", "canary_window_s": 60, "canary_scrape_address": CANARY}
+        nodes = hosts["all"]["children"]["nodes"]["children"]
+        nodes["canary"] = {"hosts": {"canary1": {"ansible_host": CANARY, **canary}}}
+        return hosts
+
+    _change(to / "hosts.yml", added, base)
     return to
 
 

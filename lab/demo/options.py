@@ -60,7 +60,10 @@ def parse(arguments: Sequence[str] | None = None) -> DemoOptions:
     parser.add_argument("--archive", default="", help="the vendor's .tar.gz, a file of this machine")
     parser.add_argument("--checksum", default="", help="the SHA-256 that the vendor says it has")
     parser.add_argument(
-        "--trials", default="", choices=("", "capacity", "compare", "watch"), help="instead of verify"
+        "--trials",
+        default="",
+        choices=("", "canary", "capacity", "compare", "watch"),
+        help="instead of verify",
     )
     parser.add_argument("--variants", default="", help="that take turns, separated by commas")
     options = parser.parse_args(arguments)

@@ -66,11 +66,16 @@ def units_here(root: Path = ROOT) -> list[str]:
     return sorted(f.name for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
 
 
+def helpers(unit: str, base: Path = Path("/")) -> list[Path]:
+    """Return the files of units that go with each instance of a unit, such as a timer."""
+    return sorted((base / "etc/systemd/system").glob(f"{unit}-*@.*"))
+
+
 def places(units: Sequence[str], here: Sequence[str], base: Path = Path("/")) -> Iterator[Path]:
     """Yield what is to be removed: of these units, and of the host where none of those ``here`` is left."""
     systemd = base / "etc/systemd/system"
     for unit in units:
-        yield from (systemd / f"{unit}@.service", systemd / f"{unit}.target")
+        yield from (systemd / f"{unit}@.service", systemd / f"{unit}.target", *helpers(unit, base))
         yield from sorted(systemd.glob(f"{unit}@*.service.d"))
         yield from (base / "etc" / unit, base / "var/lib" / unit, base / "var/log" / unit)
         yield base / "var/lib/kedge" / unit
@@ -128,7 +133,10 @@ def main() -> None:
 def stop(module: AnsibleModule, unit: str) -> None:
     """Stop and disable all of a unit; one that goes on running keeps its files."""
     names = [f"{unit}@{name}.service" for name in instances(unit)]
-    for name in (*names, f"{unit}.target"):
+    with_it = [
+        file.name.replace("@", f"@{name}") for file in reversed(helpers(unit)) for name in instances(unit)
+    ]
+    for name in (*with_it, *names, f"{unit}.target"):
         systemctl("stop", name)
         systemctl("disable", name)
     runs = [name for name in names if systemctl("is-active", "--quiet", name).returncode == 0]

@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
@@ -92,6 +93,13 @@ class Canary:
     def windows(self) -> list[Window]:
         return [window for folder in folders(self.home) if (window := read_window(folder))]
 
+    def workers(self) -> list[str]:
+        """Return what the newest window's processes do."""
+        assert self.process is not None
+        found = [one.cmdline() for one in psutil.Process(self.process.pid).children(recursive=True)]
+        newest = str(folders(self.home)[-1]) if folders(self.home) else "none yet"
+        return [line[-2] for line in found if "verify.load.worker" in line and newest in line]
+
     def await_closed(self, count: int) -> None:
         def there() -> bool:
             assert self.process is not None
@@ -148,6 +156,7 @@ def canary(broker: CrashableBroker, tmp_path: Path) -> Iterator[Callable[..., Ca
 
 def test_windows_follow_without_a_gap_and_each_gets_its_verdict(canary: Callable[..., Canary]) -> None:
     one = canary().start()
+    await_that(lambda: len(one.workers()) == 2, "one process makes the load, and one watches it")
     one.await_closed(3)
     acked = one.total("kedge_canary_records_total", outcome="acked")
     assert acked > 2 * 6 * RATE

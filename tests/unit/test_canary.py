@@ -25,9 +25,11 @@ from kedge.evidence.canary import (
     read_config,
     read_result,
     read_window,
+    seconds_of,
     write_result,
     write_window,
 )
+from kedge.evidence.writing import EvidenceWriter
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import clusters
 from kedge.plan.inventory.secrets import seal
@@ -35,14 +37,14 @@ from kedge.plan.plan import Plan
 from kedge.services.canary.loads import judged
 from kedge.services.planning import make_plan
 from kedge.services.rights import rights_of
+from lab.services import prometheus
 from plugins.module_utils import node_lock
 from tests.planned import CLUSTERS, METRICS
 from tests.rest_inventories import rest
-from verify.canary import pause, supervisor
+from verify.canary import audit, pause, supervisor
 from verify.canary.audit import audit_windows, levels_of, result_of
 from verify.canary.command import main
-from verify.canary.live import Live
-from verify.canary.pause import seconds_of
+from verify.canary.live import Live, _OfWindow
 from verify.canary.rules import CanaryOf, dashboard, rules
 from verify.canary.supervisor import Supervisor
 from verify.canary.windows import left_behind, note_hole, prune
@@ -134,6 +136,56 @@ def test_a_window_whose_audit_was_killed_is_unknown_and_not_audited_for_ever(tmp
     result = read_result(folder)
     assert result is not None
     assert (result.verdict, "was killed" in result.because[0]) == ("unknown", True)
+
+
+def test_a_window_whose_topics_could_not_be_read_is_audited_again_within_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_us, tried, away = 1_000_000, [0], True
+    verdicts = {"a": "unknown", "b": "unknown", "c": "fail"}  # of latency, which needs no topic
+
+    def conclude(_auditor: Any, evidence: str, _slo: str, out: str, **_: Any) -> int:
+        tried[0] += 1
+        Path(out).mkdir(exist_ok=True)
+        (Path(out) / "verdicts.json").write_text(
+            json.dumps({"verdict": verdicts[Path(out).parent.name] if away else "pass", "checks": []})
+        )
+        if not away:
+            (Path(evidence) / "records").mkdir()
+            (Path(evidence) / "records" / "_ingest.files").touch()
+        return 1
+
+    monkeypatch.setattr(audit, "conclude", conclude)
+    monkeypatch.setattr(audit, "now_us", lambda: at_us)
+    own, first, second = config(tmp_path / "c"), window(tmp_path, "a"), window(tmp_path, "b")
+    (tmp_path / "audit.log").write_text("an earlier session\n")
+    for minutes in (0, 0.5, 0.6, 2.1):  # a minute after the first time, two after the second
+        at_us += int(minutes * 60_000_000)
+        audit_windows(own, tmp_path, "local[1]", None)
+    assert tried[0] == 2 * 3
+    assert (tmp_path / "audit.log.1").read_text() == "an earlier session\n"
+    shutil.rmtree(first / "evidence")
+    away = False
+    at_us += 3600_000_000
+    audit_windows(own, tmp_path, "local[1]", None)
+    results = [read_result(folder) for folder in (first, second)]
+    assert [result and (result.verdict, result.again_us) for result in results][1] == ("pass", None)
+    assert results[0] is not None
+    assert (results[0].verdict, tried[0]) == ("unknown", 7)
+
+    away, third = True, window(tmp_path, "c")
+    for _ in range(20):
+        at_us += 24 * 3600_000_000
+        audit_windows(own, tmp_path, "local[1]", None)
+    assert tried[0] == 7 + 9
+    assert (third / "evidence").exists()
+
+
+def test_figures_of_the_last_runs_stay_in_the_history(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / "history" / f"run_id={number:03}").mkdir(parents=True)
+    audit_windows(config(tmp_path / "c"), tmp_path, "local[1]", None)
+    assert sorted(one.name for one in (tmp_path / "history").iterdir())[0] == "run_id=012"
 
 
 def test_a_canary_that_is_more_than_a_percent_of_the_workload_is_named() -> None:
@@ -462,9 +514,13 @@ def test_a_load_that_died_is_followed_by_another_and_a_full_disk_ends_nothing(
 ) -> None:
     led._step()
     (first,) = FakeWindow.made
-    first.sending, first.why, first.status = True, "full", 1
+    first.sending = True
+    led._step()
+    assert "RUNNING" in (led._home / "state.json").read_text()
+    first.why, first.status = "full", 1
     led._step()
     assert "No space left on device" in capsys.readouterr().err
+    assert "STARTING" in (led._home / "state.json").read_text()
     first.why = ""
     led._step()
     assert len(FakeWindow.made) == 2
@@ -485,6 +541,33 @@ def test_a_load_that_sent_nothing_is_a_part_of_the_hole_and_no_window(
     found = read_window(hole)
     assert found is not None
     assert found.why.endswith(" s: no broker")
+
+
+def test_a_canary_that_gets_no_processor_time_takes_that_for_no_hole(
+    led: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    led._step()
+    (first,) = FakeWindow.made
+    first.sending = True
+    led._step()
+    at_us = time.time_ns() // 1000
+    monkeypatch.setattr(supervisor, "now_us", lambda: at_us)
+    at_us += 4_000_000  # its load has gone on
+    led._step()
+    first.sent = 70.0
+    led._step()
+    FakeWindow.made[1].sending = True
+    at_us += 4_000_000
+    led._step()
+    led._step()
+    assert folders(led._home) == []
+    first.status, FakeWindow.made[1].status = 0, 1
+    led._step()
+    led._step()
+    FakeWindow.made[2].sending = True
+    at_us += 4_000_000
+    led._step()
+    assert [one.name.endswith("-hole") for one in folders(led._home)] == [True]
 
 
 def test_a_set_clock_breaks_the_windows_that_it_was_set_in(
@@ -528,6 +611,31 @@ def test_metrics_have_the_verdict_of_the_newest_window_and_whether_a_change_is_a
     assert (of("window_end_timestamp_seconds"), of("planned"), of("sending")) == (5, 1, 0)
 
 
+def test_what_was_delivered_last_is_in_the_histograms_once_the_load_has_merged_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, load = _OfWindow(tmp_path), config(tmp_path / "c").loads[0]
+    monkeypatch.setattr(one, "_open", lambda: load)
+    writer = EvidenceWriter(tmp_path / "evidence", "deliveries", "w", rotate_s=0)
+
+    def deliver(seconds: int) -> None:
+        row = {"group": "g", "consumer": "c", "topic": "t0", "via": "kafka", "partition": 0, "offset": 0}
+        writer.append({**row, "intended_us": [0], "received_us": [seconds * 1_000_000]})
+        writer.flush()
+
+    def took(**options: bool) -> list[float]:
+        return [s for _, seconds in one.took("delivery", **options) for s in seconds]
+
+    deliver(1)
+    deliver(2)
+    assert took() == [1, 2]
+    deliver(3)
+    writer.close()
+    assert took() == []
+    assert took(ended=True) == [3]
+    assert took(ended=True) == []
+
+
 @pytest.mark.parametrize(("span", "seconds"), [("90s", 90), ("20m", 1200), ("12h", 43200)])
 def test_a_pause_has_an_end(span: str, seconds: int) -> None:
     assert seconds_of(span) == seconds
@@ -541,7 +649,8 @@ def test_a_pause_without_an_end_that_is_near_is_refused(span: str) -> None:
 
 @pytest.mark.process
 def test_a_pause_is_announced_on_each_canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pause, "_PAUSE", str(tmp_path / "pause.json"))
+    on_host = (sys.executable, "-m", "verify.canary.command", "announce", f"--folder={tmp_path}")
+    monkeypatch.setattr(pause, "_ON_HOST", on_host)
     places = tmp_path / "hosts.yml"
     local = {
         "ansible_connection": "local",
@@ -556,13 +665,29 @@ def test_a_pause_is_announced_on_each_canary(tmp_path: Path, monkeypatch: pytest
     assert list(announced(none, home, now + 1_201_000_000)) == []
 
 
+def test_of_two_pauses_the_one_that_ends_later_counts_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(span: str, why: str) -> str:
+        assert main(["announce", "--folder", str(tmp_path), "--for", span, "--why", why]) == 0
+        return capsys.readouterr().out
+
+    assert "announced before" not in said("2h", "switch")
+    assert said("10m", "cable\x1b[2J").endswith("Z, as was announced before\n")
+    now = int(time.time() * 1e6)
+    home, none = tmp_path / "leaf", tmp_path / "no leases"
+    assert list(announced(none, home, now)) == ["pause: switch", r"pause: cable\x1b[2J"]
+    assert list(announced(none, home, now + 3600_000_000)) == ["pause: switch"]
+    (tmp_path / "pause.json").write_text("{broken")
+    assert "announced before" not in said("10m", "")
+
+
 CANARY = CanaryOf("c1", "leaf", 300, LEVELS)
 
 
 def promtool(*words: object) -> None:
-    if not shutil.which("promtool"):
-        pytest.skip("promtool is not installed: apt-get install prometheus (which starts a server as well)")
-    done = subprocess.run(["promtool", *map(str, words)], capture_output=True, text=True, check=False)
+    command = [prometheus.program("promtool"), *map(str, words)]  # make test-fast brings it
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -294,6 +294,32 @@ def test_what_is_cleared_is_what_the_service_has_and_the_shared_only_with_the_la
     }
 
 
+def test_units_that_go_with_an_instance_are_stopped_and_removed_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemd = tmp_path / "etc/systemd/system"
+    systemd.mkdir(parents=True)
+    names = ["canary-audit@.service", "canary-audit@.timer"]
+    for name in (*names, "kafka-rest@.service"):
+        (systemd / name).touch()
+    told: list[tuple[str, ...]] = []
+
+    def systemctl(*words: str) -> SimpleNamespace:
+        told.append(words)
+        return SimpleNamespace(returncode=3)
+
+    found = kedge_host_cleared.helpers("canary", tmp_path)
+    assert [path.name for path in found] == names
+    assert {*found} <= {*kedge_host_cleared.places(["canary"], ["canary", "kafka-rest"], tmp_path)}
+    monkeypatch.setattr(kedge_host_cleared, "systemctl", systemctl)
+    monkeypatch.setattr(kedge_host_cleared, "instances", lambda _: ["leaf"])
+    monkeypatch.setattr(kedge_host_cleared, "helpers", lambda _: found)
+    kedge_host_cleared.stop(None, "canary")
+    stopped = [name for word, name, *_ in told if word == "stop"]
+    assert stopped[:3] == ["canary-audit@leaf.timer", "canary-audit@leaf.service", "canary@leaf.service"]
+    assert ("disable", "canary-audit@leaf.timer") in told
+
+
 def test_a_link_is_removed_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     link = tmp_path / "link"

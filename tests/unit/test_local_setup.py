@@ -16,6 +16,7 @@ from kedge.setup.problem import Problem
 from kedge.setup.schedule import Say, SetupPart
 from kedge.setup.targets import AUDIT, BASE, BENCH, FUZZ, LINT, OWN_HOSTS, S3A, TARGETS, TESTS
 from lab.fleet import node_image
+from lab.services import prometheus
 
 
 def phase(
@@ -149,6 +150,32 @@ def test_machine_without_apt_is_told_what_is_missing(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Problem, match=r"missing: podman; this machine has no apt-get"):
         packages.install(["podman"])
+
+
+@pytest.mark.parametrize("lists", ["there", "missing"])
+def test_prometheus_is_unpacked_and_never_installed(
+    lists: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEDGE_CACHE", str(tmp_path))
+    monkeypatch.setattr(prometheus.shutil, "which", lambda name: "" if name.startswith("prom") else name)
+    ran: list[str] = []
+
+    def run(command: list[str], *_rest: object, **_options: object) -> None:
+        ran.append(next(word for word in command if word in ("download", "update", "-x")))
+        if ran == ["download"] and lists == "missing":
+            raise Problem("E: Unable to locate package prometheus")
+        if ran[-1] == "download":
+            (Path(command[2]) / "prometheus_2.deb").touch()
+        if ran[-1] == "-x":
+            for name in ("prometheus", "promtool"):
+                (Path(command[3]) / "usr" / "bin").mkdir(parents=True, exist_ok=True)
+                (Path(command[3]) / "usr" / "bin" / name).touch()
+
+    monkeypatch.setattr(prometheus.children, "run", run)
+    assert prometheus.wanting()
+    prometheus.fetch()
+    assert ran == [*(["download", "update"] * (lists == "missing")), "download", "-x"]
+    assert prometheus.wanting() == ""
 
 
 def test_phases_that_miss_nothing_are_passed_over(capsys: pytest.CaptureFixture[str]) -> None:

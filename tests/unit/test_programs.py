@@ -39,6 +39,7 @@ CALLERS = {
         "tests/conftest.py",
         "tests/balancers.py",
         "tests/outside.py",
+        "lab/services/prometheus.py",
     ),
     "test-slow": ("tests/oracle", "tests/faults", "tests/balancers.py"),
     "test-proxy": ("tests/contract", "tests/e2e/test_molecule.py"),
@@ -50,11 +51,10 @@ CALLERS = {
     "mutants": ("tests/mutants.py",),
 }
 #: What another target runs, and the list of packages itself.
-ELSEWHERE = frozenset(("kedge/setup/go_program.py", "kedge/setup/packages.py"))
+ELSEWHERE = frozenset(("kedge/setup/go_program.py", "kedge/setup/packages.py", "lab/services/prometheus.py"))
 #: What is looked for and done without: another engine, another way to become root, other browsers;
 #: git, by which only who keeps an inventory in a repository plans against a commit of it.
-#: promtool: its package starts a server that listens on all addresses, which nobody asked for.
-OPTIONAL = frozenset(("docker", "git", "sudo", "chromium-browser", "google-chrome", "promtool"))
+OPTIONAL = frozenset(("docker", "git", "sudo", "chromium-browser", "google-chrome"))
 #: What runs on nodes, and the packages of their image that bring it.
 ON_NODES = ("plugins/modules", "plugins/module_utils", "verify/watch/host_sampler.py")
 NODE_PACKAGES = {

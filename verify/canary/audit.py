@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from kedge.evidence.canary import (
     read_window,
     write_result,
 )
+from kedge.evidence.files import replace_text
+from kedge.evidence.listing import INGEST
 from kedge.evidence.secrets import merged
 from spark_checks.__main__ import conclude, settled
 from spark_checks.job import Auditor
@@ -34,6 +37,14 @@ from verify.process import now_us
 _LOWEST: Final = 19
 #: In the folder of a window whose audit began.
 _BEGUN: Final = "audit.begun"
+#: So often is tried what could not be audited, at first after a minute, then after twice as long each time:
+#: four hours in all, while the topics still have the records.
+_TRIES: Final = 9
+_AGAIN_US: Final = 60_000_000
+#: Runs whose figures ``history`` keeps: each audit reads all of it. Windows keep their own for longer.
+_HISTORY: Final = 288
+#: Of what earlier sessions of Spark logged, so many letters are kept.
+_LOGGED: Final = 1 << 20
 
 
 def run(config_folder: Path, home: Path, master: str, memory: str | None = None) -> int:
@@ -63,6 +74,8 @@ def _alone(home: Path) -> Iterator[None]:
 def audit_windows(config: CanaryConfig, home: Path, master: str, memory: str | None) -> None:
     """Give each window that has ended its verdict, the oldest first; raises OSError."""
     due = [(folder, window) for folder in folders(home) if (window := _due(folder)) is not None]
+    if due:
+        _keep_log(home / "audit.log")
     # Spark starts with the first window that has something to audit.
     with Auditor(home / "audit.log", master, memory) as auditor:
         for folder, window in due:
@@ -72,27 +85,54 @@ def audit_windows(config: CanaryConfig, home: Path, master: str, memory: str | N
                 f"{window.run_id}: {result.verdict}{': ' * bool(result.because)}{'; '.join(result.because)}"
             )
     prune(home, config)
+    for run in sorted((home / "history").glob("run_id=*"))[:-_HISTORY]:
+        shutil.rmtree(run, ignore_errors=True)
+
+
+def _keep_log(log: Path) -> None:
+    """Add what the last session logged to what those before it did: a new session empties its log."""
+    older = log.with_name(f"{log.name}.1")
+    text = "".join(one.read_text(encoding="utf-8", errors="replace") for one in (older, log) if one.exists())
+    replace_text(older, text[-_LOGGED:])
+    log.unlink(missing_ok=True)
 
 
 def _due(folder: Path) -> Window | None:
-    window = read_window(folder)
-    return window if window and window.state != "running" and read_result(folder) is None else None
+    window, result = read_window(folder), read_result(folder)
+    if window is None or window.state == "running":
+        return None
+    if result is None:
+        return window
+    again = result.again_us is not None and now_us() >= result.again_us
+    return window if again and (folder / "evidence").is_dir() else None
 
 
 def _audit(config: CanaryConfig, home: Path, auditor: Auditor, folder: Path, window: Window) -> WindowResult:
     if window.state != "closed":
         return unaudited(window, window.why)
     # One that ends the audit, by its memory or its time, must not do so again and again.
-    begun = folder / _BEGUN
+    begun, log = folder / _BEGUN, home / "audit.log"
     if begun.exists():
-        return unaudited(window, f"its audit was killed, by its memory or its time; see {home / 'audit.log'}")
+        return unaudited(window, f"its audit was killed, by its memory or its time; see {log}*")
     begun.touch()
+    result = _judged(config, home, auditor, folder, window)
+    begun.unlink()
+    # Brokers were away, or a disk was full: what the topics had may be read later, and name what is lost.
+    if not (folder / "evidence" / "records" / INGEST).exists():
+        before = read_result(folder)
+        tries = before.tries + 1 if before else 1
+        again_us = now_us() + (_AGAIN_US << tries - 1) if tries < _TRIES else None
+        return result.model_copy(update={"tries": tries, "again_us": again_us})
+    return result
+
+
+def _judged(config: CanaryConfig, home: Path, auditor: Auditor, folder: Path, window: Window) -> WindowResult:
     levels, log = folder / "slo.yml", home / "audit.log"
     levels.write_text(yaml.safe_dump(levels_of(config, window), sort_keys=False), encoding="utf-8")
     report, began = folder / "report", time.monotonic()
     places, history = (str(folder / "evidence"), str(levels), str(report)), str(home / "history")
     if settled(lambda: conclude(auditor, *places, history=history), log) == 2:
-        return unaudited(window, f"the audit broke off; see {log}")
+        return unaudited(window, f"the audit broke off; see {log}*")
     said = json.loads((report / "verdicts.json").read_text(encoding="utf-8"))
     return result_of(window, said).model_copy(update={"audit_s": round(time.monotonic() - began, 1)})
 

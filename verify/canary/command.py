@@ -1,6 +1,7 @@
 """``kedge canary show|audit|pause|rules``: what a canary knows, its verdicts, planned changes, its alerts.
 
-``show`` and ``audit`` run on the canary's host (/opt/kedge/canary there), the others on the control machine.
+``show``, ``audit`` and ``announce`` run on the canary's host (/opt/kedge/canary there), the others on the
+control machine.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
-from kedge.evidence.canary import CanaryError, folders, read_result, read_window
+from kedge.evidence.canary import CanaryError, announce, folders, read_result, read_window
 from kedge.evidence.command_line import described
 from kedge.evidence.printable import plain
+from verify.process import now_us
+
+_FOLDER: Final = Path("/var/lib/canary")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,8 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for one in (show, audit):
         one.add_argument("--home", type=Path, required=True, help="the folder of its windows")
     pause = actions.add_parser("pause", help="announce a change to all canaries; it ends by itself")
-    pause.add_argument("--for", dest="span", required=True, metavar="20m", help="for how long: 90s, 20m, 2h")
-    pause.add_argument("--why", default="", metavar="TEXT", help="what is changed")
+    here = actions.add_parser("announce", help="the same to the canaries of this host")
+    here.add_argument("--folder", type=Path, default=_FOLDER, help="of its canaries (default: %(default)s)")
+    for one in (pause, here):
+        one.add_argument("--for", dest="span", required=True, metavar="20m", help="90s, 20m, 2h")
+        one.add_argument("--why", default="", metavar="TEXT", help="what is changed")
     rules = actions.add_parser("rules", help="write the rules for Prometheus and a dashboard for Grafana")
     rules.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a folder to write to")
     for one in (pause, rules):
@@ -50,6 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 # A canary's host has no Spark's session for nothing, and nothing that reads inventories.
                 module = importlib.import_module("verify.canary.audit")
                 return int(module.run(asked.config, asked.home, asked.master, asked.driver_memory))
+            case "announce":
+                until_us, before = announce(asked.folder, asked.span, asked.why, now_us())
+                earlier = ", as was announced before" * before
+                print(f"windows have the levels of a restart until {_time(until_us)}{earlier}")
+                return 0
             case "pause":
                 module = importlib.import_module("verify.canary.pause")
                 return int(module.run(asked.inventory, asked.span, asked.why))

@@ -21,7 +21,7 @@ from kedge.evidence.canary import (
     thresholds,
 )
 from kedge.evidence.load_options import LoadError, LoadSpec, read_load
-from verify.canary.windows import RunningWindow
+from verify.canary.windows import RunningWindow, sending
 from verify.load.actors import lanes, workers
 from verify.load.board import Board, Cell
 
@@ -94,7 +94,7 @@ class Live:
             self._look_at_results()
         for cluster in self._clusters:
             self._planned.labels(cluster).set(bool(planned))
-            self._sending.labels(cluster).set(any(one.sends() for one in windows))
+            self._sending.labels(cluster).set(any(map(sending, windows)))
         for window in windows:
             one = self._of_windows.setdefault(window.run_id, _OfWindow(window.folder))
             self._count(one)
@@ -103,7 +103,7 @@ class Live:
         for run_id in self._of_windows.keys() - {window.run_id for window in windows}:
             gone = self._of_windows.pop(run_id)
             self._count(gone)
-            self._observe(gone)
+            self._observe(gone, ended=True)
         now = time.monotonic()
         for (kind, cluster, path), at in self._last.items():
             self._ages[kind].labels(cluster, path).set(now - at)
@@ -119,9 +119,9 @@ class Live:
                 if counts[what] or (kind, way[0], way[2]) not in self._last:
                     self._last[kind, way[0], way[2]] = time.monotonic()
 
-    def _observe(self, one: _OfWindow) -> None:
+    def _observe(self, one: _OfWindow, *, ended: bool = False) -> None:
         for kind, histogram in self._took.items():
-            for way, seconds in one.took(kind):
+            for way, seconds in one.took(kind, ended=ended):
                 child = histogram.labels(*way)
                 for each in seconds:
                     child.observe(each)
@@ -131,7 +131,8 @@ class Live:
         for gone in self._results.keys() - set(there):
             del self._results[gone]
         for folder in there:
-            if folder not in self._results and (result := read_result(folder)) is not None:
+            known = self._results.get(folder)
+            if (known is None or known.again_us) and (result := read_result(folder)) is not None:
                 self._results[folder] = result
         last = max(self._results.values(), key=_end_us, default=None)
         for cluster in self._clusters:
@@ -161,8 +162,9 @@ class _OfWindow:
         self._load: LoadSpec | None = None
         self._board: Board | None = None
         self._counted: dict[tuple[Way, str], int] = {}
-        #: By writer the number of its newest file that was read: merging gives a file the oldest one's name.
-        self._read: dict[tuple[str, str], int] = {}
+        #: By writer the number of its newest file that was read, and the rows until there. A writer that ends
+        #: merges its files in their order, and gives the whole the oldest one's name.
+        self._read: dict[tuple[str, str], tuple[int, int]] = {}
 
     def _open(self) -> LoadSpec | None:
         if self._board is None:
@@ -201,8 +203,8 @@ class _OfWindow:
         self._counted[way, what] = max(now, self._counted.get((way, what), 0))
         return more
 
-    def took(self, kind: str) -> list[tuple[Way, list[float]]]:
-        """Return the seconds from the intended times that new files have, by way."""
+    def took(self, kind: str, *, ended: bool = False) -> list[tuple[Way, list[float]]]:
+        """Return the seconds from the intended times that new files have, by way; all of them once ended."""
         load = self._open()
         table, until = ("ledger", "acked_us") if kind == "ack" else ("deliveries", "received_us")
         found: list[tuple[Way, list[float]]] = []
@@ -212,14 +214,19 @@ class _OfWindow:
         )
         if load is None:
             return found
+        passed: dict[str, int] = {}
         for path in files:
             writer, _, number = path.stem.rpartition("-")
-            if int(number) <= self._read.get((table, writer), -1):
+            newest, before = self._read.get((table, writer), (-1, 0))
+            if not ended and int(number) <= newest:
                 continue
-            # A file that was merged away, or is being written: what it held is in the audit.
+            # A file that is being merged: its rows are read once the load has ended.
             with contextlib.suppress(OSError, ValueError):
                 rows = pq.read_table(path, columns=["topic", "via", "intended_us", until], partitioning=None)
-                self._read[table, writer] = int(number)
+                skipped = max(0, before - passed.get(writer, 0)) if ended else 0
+                passed[writer] = passed.get(writer, 0) + rows.num_rows
+                rows = rows.slice(skipped)
+                self._read[table, writer] = int(number), before + rows.num_rows
                 rows = rows.filter(pc.is_valid(rows[until]))
                 if rows.num_rows:
                     # A file is of one writer, which has one topic and way.

@@ -11,7 +11,7 @@ from typing import Final
 
 from kedge.evidence.canary import TURNS, CanaryConfig, announced
 from kedge.evidence.writing import write_json
-from verify.canary.windows import RunningWindow, last_end_us, left_behind, note_hole, prune
+from verify.canary.windows import RunningWindow, last_end_us, left_behind, note_hole, prune, sending
 from verify.process import Ending, end_all, now_us
 
 #: How long before a window's end the next one begins: its processes start, its group is assigned.
@@ -73,6 +73,7 @@ class Supervisor:
         self._again = 0.0
         self._lead_s = min(LEAD_S, config.window_s / 2)
         self._sent_until_us: int | None = None
+        self._sent_by: RunningWindow | None = None
         self._clocks = _Clocks()
         self._planned: set[str] = set()
         self._complained = ""
@@ -105,7 +106,7 @@ class Supervisor:
 
     def _tell(self) -> None:
         """Tell whether a window sends: by it a deploy knows that the canary does its job."""
-        state = "RUNNING" if any(one.sends() for one in self._windows()) else "STARTING"
+        state = "RUNNING" if any(map(sending, self._windows())) else "STARTING"
         if state != self._told:
             said = {"pid": os.getpid(), "state": state}
             if self._keep(lambda: write_json(self._home / "state.json", said)):
@@ -137,17 +138,22 @@ class Supervisor:
     def _hand_over(self) -> None:
         current, following = self._current, self._next
         if current is not None and current.process.poll() is None and current.sends():
-            self._note_sending()
+            self._note_sending(current)
             if following is None or not following.sends() or current.sent_s() < self._config.window_s:
                 return
             current.enough()
             self._leaving.append(current)
             self._current, self._next = following, None
+            self._note_sending(following, followed=True)
 
-    def _note_sending(self) -> None:
-        """Note that something is sent now, and a hole where nothing was since it last was."""
+    def _note_sending(self, by: RunningWindow, *, followed: bool = False) -> None:
+        """Note that a window sends now, and a hole where nothing was sent since something last was.
+
+        One that sent when it was looked at before, or took over from it, has sent since, however late it is.
+        """
         now, before = now_us(), self._sent_until_us
-        if before is not None and now - before > _HOLE_US:
+        known, self._sent_by = followed or by is self._sent_by, by
+        if before is not None and not known and now - before > _HOLE_US:
             self._keep(lambda: note_hole(self._home, before, now, self._planned, self._failure))
         self._sent_until_us, self._failure = now, ""
 

@@ -24,8 +24,8 @@ from kedge.evidence.canary import (
     write_result,
     write_window,
 )
+from kedge.evidence.load_state import ENOUGH, OF_CANARY
 from kedge.evidence.writing import write_json
-from verify.load.parent import ENOUGH
 from verify.process import now_us, start_module
 
 #: How much longer a load may go on than its window where the next one does not come up.
@@ -58,7 +58,7 @@ class RunningWindow:
         timing = {"run_id": self.run_id, "min_s": config.window_s, "max_s": config.window_s + GRACE_S}
         write_json(self.folder / "load.json", self.load.model_dump(mode="json") | timing)
         path = os.pathsep.join(filter(None, [str(_NO_PANDAS), os.environ.get("PYTHONPATH", "")]))
-        environment = {"KEDGE_PARENT_PID": str(os.getpid()), "PYTHONPATH": path}
+        environment = {"KEDGE_PARENT_PID": str(os.getpid()), "PYTHONPATH": path, OF_CANARY: "1"}
         log = self.folder / "load.log"
         return start_module("verify.load", "--run-dir", self.folder, log=log, environment=environment)
 
@@ -110,6 +110,11 @@ class RunningWindow:
         )
         write_window(self.folder, self._window)
         return self._window
+
+
+def sending(window: RunningWindow) -> bool:
+    """Return whether a window sends now; one that has ended cannot be closed while the disk is full."""
+    return window.sends() and window.process.poll() is None
 
 
 def _free_name(home: Path) -> str:

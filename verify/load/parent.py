@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from kedge.evidence.listing import files_of
 from kedge.evidence.load_options import ClusterTopic, LoadError, LoadSpec
-from kedge.evidence.load_state import Phase
+from kedge.evidence.load_state import ENOUGH, HOLD, OF_CANARY, Phase
 from kedge.evidence.record import run_tag
 from verify.load import cluster
 from verify.load.actors import REST_CONSUMERS, WATCH, group_actor, lanes, workers
@@ -35,10 +35,6 @@ from verify.load.rest_probe import probe
 from verify.load.unfinished import mend_ledger
 from verify.process import Ending, end_all, last_line, now_us, start_module
 
-#: Files of the run's folder, for whoever started the load: send nothing more; and while this one is there,
-#: have consumers stay for up to ``drain_s`` though they have read all.
-ENOUGH: Final = "enough"
-HOLD: Final = "hold"
 _READY_S: Final = 90.0
 _END_S: Final = 20.0
 _TICK_S: Final = 0.1
@@ -123,7 +119,9 @@ class _Run:
             count = cluster.partitions(admin, place.topic)
             policy, retention_ms = cluster.topic_config(admin, place.topic)
             self._facts.topics[place] = TopicFacts(count, policy, retention_ms, {})
-        if self._load.rest:
+        mirrored = {mirror.source.topic for mirror in self._load.mirrors}
+        # A copy of the probe may come when the target's offsets are noted: it would be none of the run's.
+        if self._load.rest and self._load.rest.topic not in mirrored and not os.environ.get(OF_CANARY):
             probe(self._load.rest)
         for place, topic in self._facts.topics.items():
             topic.start = cluster.offsets(self._admins[place.cluster], place.topic, topic.partitions)
@@ -146,13 +144,16 @@ class _Run:
             self._workers |= generator.workers
             generator.begin(json.loads((self._dir / "load.json").read_text(encoding="utf-8")), self._board)
             self._facts.generators[host] = generator.clock
-        for name in plan.keys() - self._workers.keys():
-            self._start_worker(name)
+        here = sorted(plan.keys() - self._workers.keys())
+        together = [name for name in here if name != WATCH] if os.environ.get(OF_CANARY) else []
+        for names in [together] * bool(together) + [[name] for name in here if name not in together]:
+            self._start_worker(*names)
         return self._board
 
-    def _start_worker(self, name: str) -> None:
-        log = self._dir / "logs" / f"{name}.log"
-        self._workers[name] = start_module("verify.load.worker", self._dir, name, os.getpid(), log=log)
+    def _start_worker(self, *names: str) -> None:
+        log = self._dir / "logs" / f"{names[0]}.log"
+        words = (self._dir, ",".join(names), os.getpid())
+        self._workers |= dict.fromkeys(names, start_module("verify.load.worker", *words, log=log))
 
     def _await_ready(self, board: Board) -> None:
         actors = [actor for part in workers(self._load).values() for actor in part]

@@ -1,9 +1,14 @@
-"""One process of a load: `python -m verify.load.worker RUN_DIR NAME PARENT`, started by verify.load alone."""
+"""One process of a load, started by verify.load: `python -m verify.load.worker RUN_DIR NAME,... PARENT`.
+
+Each name is a thread of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import traceback
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -17,11 +22,25 @@ from verify.process import Ending, die_with_parent, go_first, leave
 from verify.watch import watchers
 
 
-def main(run_dir: Path, name: str, parent: int) -> int:
+def main(run_dir: Path, names: list[str], parent: int) -> int:
     """Run the actors of one process until the board says end; 0 when they ended in order."""
     ending = Ending()
     die_with_parent(parent)
     go_first()
+    if len(names) == 1:
+        return _run(run_dir, names[0], ending)
+    with ThreadPoolExecutor(len(names)) as pool:
+        running = [pool.submit(_run, run_dir, name, ending) for name in names]
+        for ended in as_completed(running):
+            if ended.exception() is not None:
+                traceback.print_exception(ended.exception())
+            # The others would go on: the load ends as it does where a process of it ends.
+            if ended.exception() is not None or ended.result():
+                leave(1)
+    return 0
+
+
+def _run(run_dir: Path, name: str, ending: Ending) -> int:
     load = read_load(run_dir)
     actors = workers(load)[name]
     board = Board(run_dir, [actor for part in workers(load).values() for actor in part])
@@ -55,4 +74,4 @@ def main(run_dir: Path, name: str, parent: int) -> int:
 
 
 if __name__ == "__main__":
-    leave(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+    leave(main(Path(sys.argv[1]), sys.argv[2].split(","), int(sys.argv[3])))

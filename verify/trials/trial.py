@@ -15,10 +15,10 @@ from typing import Any, Final, Literal
 
 from kedge.evidence.errors import EvidenceError
 from kedge.evidence.levels import read_levels
+from kedge.evidence.load_state import ENOUGH, HOLD
 from kedge.evidence.writing import write_json
 from kedge.trials.bottleneck import Bottleneck, costs, limit_of
 from spark_checks.job import Auditor
-from verify.load.parent import ENOUGH, HOLD
 from verify.process import Ending, end_all
 from verify.trials.passing import BEHIND_S, LATE_SHARE, judge, levels_of
 from verify.trials.settings import TrialsError

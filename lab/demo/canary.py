@@ -1,0 +1,133 @@
+"""`python -m lab.demo.canary INVENTORY`: a broker loses records; an alert at once, a verdict that names them.
+
+Prometheus on loopback has the rules that `kedge canary rules` writes, and asks the canary of the fleet. Each
+rule and each query of the dashboard is asked of it. Then the broker is killed, and of what it has written the
+end is torn off before it starts again. Exit 0 where the alert came and the audit named records, else 1.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from kedge.setup.paths import PROJECT
+from kedge.setup.problem import Problem
+from lab.demo.inventory import CANARY
+from lab.fleet.inventory import read_fleet
+from lab.fleet.ssh_keys import ssh_config
+from lab.services import prometheus
+from verify.canary import rules
+
+HOME: Final = PROJECT / "runs" / "canary"
+_BROKER, _CANARY, _CLUSTER = "leaf1", "canary1", "leaf"
+_WINDOWS: Final = f"/var/lib/canary/{_CLUSTER}/windows"
+#: An alert of what shows at once; a verdict comes a window and an audit later.
+_ALERT_S: Final = 60.0
+_VERDICT_S: Final = 600.0
+_POLL_S: Final = 1.0
+#: Of each partition of the canary's topics, the half that was written last.
+_TEAR: Final = f"""
+systemctl kill --signal=KILL kafka-broker@{_CLUSTER}
+systemctl stop kafka-broker@{_CLUSTER}
+for log in /var/lib/kafka-broker/{_CLUSTER}/data/kedge-canary-*-kafka-*/*.log; do
+  size=$(stat -c %s "$log"); truncate -s $((size / 2)) "$log"
+done
+"""
+
+T = TypeVar("T")
+
+
+def main(inventory: str) -> int:
+    """Alert and verdict of a fault; return the exit status."""
+    place = Path(inventory)
+    shutil.rmtree(HOME, ignore_errors=True)
+    HOME.mkdir(parents=True)
+    rules.run(place, HOME)
+    fleet = read_fleet(place)
+
+    def on(node: str, command: str) -> str:
+        words = ["ssh", "-F", str(ssh_config(fleet)), node, command]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    with prometheus.running(HOME, _free_port(), [f"{CANARY}:9464"], HOME / rules.RULES) as asked:
+        shown = 'kedge_canary_window_verdict{verdict="pass"} == 1'
+        _awaited("a window passed", _VERDICT_S, lambda: asked.ask(shown))
+        _ask_all(asked)
+        return _faulted(asked, on)
+
+
+def _faulted(asked: prometheus.Prometheus, on: Callable[[str, str], str]) -> int:
+    on(_BROKER, _TEAR)
+    began = time.monotonic()
+    print(f"{_BROKER}: killed, and the end of what it had written is torn off", flush=True)
+    try:
+        alerts = _awaited("an alert fires", _ALERT_S, asked.alerts)
+    finally:
+        on(_BROKER, f"systemctl start kafka-broker@{_CLUSTER}")
+    print(f"{_BROKER}: started again. After {time.monotonic() - began:.0f} s Prometheus had:")
+    for name, about in alerts.items():
+        print(f"  {name}: {about['summary']}\n    {about['command']}")
+    what = "the audit of a window fails"
+    failed = _awaited(what, _VERDICT_S, lambda: asked.alerts().get("KedgeCanaryWindowFailed", {}))
+    print(f"after {time.monotonic() - began:.0f} s: {failed['summary']}", flush=True)
+    words = f"runuser -u canary -- /opt/kedge/canary show --home /var/lib/canary/{_CLUSTER} || true"
+    print(on(_CANARY, words))
+    # Offsets of records that are gone have other records now: such a one is corrupted.
+    named = 0
+    each = f"for file in {_WINDOWS}/*/report/verdicts.json; do tr -d '\\n' < $file; echo; done"
+    for line in on(_CANARY, each).splitlines():
+        delivery = next(check for check in json.loads(line)["checks"] if check["name"] == "delivery")
+        for kind in ("lost", "corrupted"):
+            for one in delivery["anomalies"].get(kind, {}).get("examples", ()):
+                print(f"{kind}: " + ", ".join(f"{key} {value}" for key, value in one.items()))
+                named += 1
+    return 0 if named else 1
+
+
+def _ask_all(asked: prometheus.Prometheus) -> None:
+    """Ask what the dashboard asks, and for the health of each rule; raises Problem with what is refused."""
+    board = json.loads((HOME / rules.DASHBOARD).read_text(encoding="utf-8"))
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    queries += [one["expr"] for one in board["annotations"]["list"]]
+    empty = [query for query in queries if not asked.ask(query.replace("$cluster", _CLUSTER))]
+    health = _awaited("each rule was evaluated", _ALERT_S, lambda: _evaluated(asked.rules()))
+    if wrong := [name for name, state in health.items() if state != "ok"]:
+        raise Problem(f"Prometheus cannot evaluate {', '.join(wrong)}")
+    print(
+        f"Prometheus: {len(health)} rules, {len(queries)} queries, of which {len(empty)} have no series yet"
+    )
+    for query in empty:
+        print(f"  no series: {query}")
+
+
+def _evaluated(health: dict[str, str]) -> dict[str, str]:
+    return {} if "unknown" in health.values() else health
+
+
+def _awaited(what: str, seconds: float, ask: Callable[[], T]) -> T:
+    began = time.monotonic()
+    while not (found := ask()):
+        if time.monotonic() - began > seconds:
+            raise Problem(f"waited {seconds:.0f} s until {what}")
+        time.sleep(_POLL_S)
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except Problem as problem:
+        sys.exit(f"{problem}")
