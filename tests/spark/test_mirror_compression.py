@@ -119,8 +119,9 @@ def test_the_plan_takes_the_best_compression_for_its_bound(spark: SparkSession) 
 
 def recommended(batches: int, codec: str) -> list[Any]:
     compressed = {"metrics": {"gzip": SparkRow(batches=batches, best=0.062)}}
-    (mirror,) = about().mirrors
-    found = recommendations({}, compressed, [mirror.model_copy(update={"codec": codec})])
+    (mirror,) = about(1).mirrors
+    named = mirror.model_copy(update={"flow": "metrics", "codec": codec})
+    found = recommendations({}, compressed, [named])
     return [one.value for one in found]
 
 

@@ -67,7 +67,7 @@ def test_whole_evidence_opens(spark: SparkSession, good: Path) -> None:
     evidence = open_evidence(spark, str(good))
     assert evidence.run.run_id == "made-up"
     assert evidence.need("ledger").count() == 220
-    assert evidence.table("gc_pauses") is None
+    assert evidence.tables["gc_pauses"] is None
 
 
 def test_a_file_cut_in_the_middle_is_named(spark: SparkSession, good: Path) -> None:
@@ -240,7 +240,7 @@ def test_evidence_elsewhere_is_read_as_it_is_here(spark: SparkSession, good: Pat
     here, there = open_evidence(spark, str(good)), open_evidence(spark, elsewhere)
     assert there.run == here.run
     for name in here.tables:
-        table, found = here.table(name), there.table(name)
+        table, found = here.tables[name], there.tables[name]
         assert (found is None) == (table is None), name
         if table is not None and found is not None:
             assert found.schema.simpleString() == table.schema.simpleString()
