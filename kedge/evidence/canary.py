@@ -170,7 +170,8 @@ def announce(folder: Path, span: str, why: str, now_us: int) -> tuple[int, bool]
         OSError: when it cannot be written.
     """
     file, until_us = folder / _PAUSE, now_us + seconds_of(span) * 1_000_000
-    others = [one for one in _entries(file, "pauses") if float(one.get("until_us", 0)) > now_us][-_PAUSES:]
+    others = [one for one in _entries(file, "pauses") if float(one.get("until_us", 0)) > now_us]
+    others = sorted(others, key=lambda one: float(one["until_us"]))[1 - _PAUSES :]
     own = {"from_us": now_us, "until_us": until_us, "why": plain(why)[:200]}
     replace_text(file, json.dumps({"pauses": [*others, own]}) + "\n")
     file.chmod(0o644)

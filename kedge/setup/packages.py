@@ -197,7 +197,10 @@ def install(
 
 def refresh_lists(say: Callable[[str], None]) -> None:
     """Have apt make its lists of packages new; raises Problem where that cannot be."""
-    _patiently(["env", "--", *_REFRESH], root_prefix() or [], "sudo apt-get update", say)
+    by_hand = f"sudo {' '.join(_REFRESH)}"
+    if (prefix := root_prefix()) is None:
+        raise Problem(f"apt's lists of packages are old, and this account may not renew them. Run: {by_hand}")
+    _patiently(["env", "--", *_REFRESH], prefix, by_hand, say)
 
 
 def offered(name: str) -> str:

@@ -34,6 +34,7 @@ _VERDICT_S: Final = 600.0
 _POLL_S: Final = 1.0
 #: Of each partition of the canary's topics, the half that was written last.
 _TEAR: Final = f"""
+set -e
 systemctl kill --signal=KILL kafka-broker@{_CLUSTER}
 systemctl stop kafka-broker@{_CLUSTER}
 for log in /var/lib/kafka-broker/{_CLUSTER}/data/kedge-canary-*-kafka-*/*.log; do
@@ -54,7 +55,11 @@ def main(inventory: str) -> int:
 
     def on(node: str, command: str) -> str:
         words = ["ssh", "-F", str(ssh_config(fleet)), node, command]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            first = command.strip().splitlines()[0]
+            raise Problem(f"{node}: {first} ended with {done.returncode}: {done.stderr[-500:]}")
+        return done.stdout
 
     with prometheus.running(HOME, _free_port(), [f"{CANARY}:9464"], HOME / rules.RULES) as asked:
         shown = 'kedge_canary_window_verdict{verdict="pass"} == 1'
@@ -64,10 +69,10 @@ def main(inventory: str) -> int:
 
 
 def _faulted(asked: prometheus.Prometheus, on: Callable[[str, str], str]) -> int:
-    on(_BROKER, _TEAR)
     began = time.monotonic()
-    print(f"{_BROKER}: killed, and the end of what it had written is torn off", flush=True)
     try:
+        on(_BROKER, _TEAR)
+        print(f"{_BROKER}: killed, and the end of what it had written is torn off", flush=True)
         alerts = _awaited("an alert fires", _ALERT_S, asked.alerts)
     finally:
         on(_BROKER, f"systemctl start kafka-broker@{_CLUSTER}")

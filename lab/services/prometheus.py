@@ -90,6 +90,8 @@ class Prometheus:
         except urllib.error.HTTPError as error:
             said = error.read(2000).decode(errors="replace")
             raise Problem(f"Prometheus does not answer {asked}: {said}") from None
+        except OSError as error:
+            raise Problem(f"Prometheus at {self.address} does not answer: {error}") from None
 
 
 @contextmanager

@@ -52,6 +52,8 @@ from ansible.module_utils.probes import systemctl
 SHARED = (".release-key", ".deployed.json", ".lease.json", ".lease.lock")
 #: What a unit's name is; it becomes part of paths that are removed.
 UNIT = re.compile(r"[a-z][a-z-]*")
+#: Files of units that go with each instance of a unit: what starts the other stands first.
+HELPERS = {"canary": ("canary-audit@.timer", "canary-audit@.service")}
 KERNEL = ("etc/sysctl.d/60-kedge.conf", "etc/security/limits.d/60-kedge.conf")
 
 
@@ -68,7 +70,8 @@ def units_here(root: Path = ROOT) -> list[str]:
 
 def helpers(unit: str, base: Path = Path("/")) -> list[Path]:
     """Return the files of units that go with each instance of a unit, such as a timer."""
-    return sorted((base / "etc/systemd/system").glob(f"{unit}-*@.*"))
+    systemd = base / "etc/systemd/system"
+    return [systemd / name for name in HELPERS.get(unit, ()) if (systemd / name).exists()]
 
 
 def places(units: Sequence[str], here: Sequence[str], base: Path = Path("/")) -> Iterator[Path]:
@@ -133,9 +136,7 @@ def main() -> None:
 def stop(module: AnsibleModule, unit: str) -> None:
     """Stop and disable all of a unit; one that goes on running keeps its files."""
     names = [f"{unit}@{name}.service" for name in instances(unit)]
-    with_it = [
-        file.name.replace("@", f"@{name}") for file in reversed(helpers(unit)) for name in instances(unit)
-    ]
+    with_it = [file.name.replace("@", f"@{name}") for file in helpers(unit) for name in instances(unit)]
     for name in (*with_it, *names, f"{unit}.target"):
         systemctl("stop", name)
         systemctl("disable", name)

@@ -138,6 +138,29 @@ def test_a_window_whose_audit_was_killed_is_unknown_and_not_audited_for_ever(tmp
     assert (result.verdict, "was killed" in result.because[0]) == ("unknown", True)
 
 
+def test_a_window_that_failed_stays_so_where_another_try_breaks_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_us, status = 1_000_000, 1
+
+    def conclude(_auditor: Any, _evidence: str, _slo: str, out: str, **_: Any) -> int:
+        Path(out).mkdir(exist_ok=True)
+        (Path(out) / "verdicts.json").write_text('{"verdict": "fail", "checks": []}')
+        return status
+
+    monkeypatch.setattr(audit, "conclude", conclude)
+    monkeypatch.setattr(audit, "now_us", lambda: at_us)
+    own, folder = config(tmp_path / "c"), window(tmp_path, "a")
+    for status, killed in ((1, False), (2, False), (1, True)):  # noqa: B007 - conclude returns it
+        if killed:
+            (folder / "audit.begun").touch()
+        audit_windows(own, tmp_path, "local[1]", None)
+        at_us += 3600_000_000
+        result = read_result(folder)
+        assert result is not None
+        assert (result.verdict, result.again_us is None) == ("fail", killed)
+
+
 def test_a_window_whose_topics_could_not_be_read_is_audited_again_within_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

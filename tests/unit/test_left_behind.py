@@ -299,8 +299,8 @@ def test_units_that_go_with_an_instance_are_stopped_and_removed_with_it(
 ) -> None:
     systemd = tmp_path / "etc/systemd/system"
     systemd.mkdir(parents=True)
-    names = ["canary-audit@.service", "canary-audit@.timer"]
-    for name in (*names, "kafka-rest@.service"):
+    names = ["canary-audit@.timer", "canary-audit@.service"]
+    for name in (*names, "canary-of-mine@.service", "kafka-rest@.service"):
         (systemd / name).touch()
     told: list[tuple[str, ...]] = []
 

@@ -38,7 +38,7 @@ _LOWEST: Final = 19
 #: In the folder of a window whose audit began.
 _BEGUN: Final = "audit.begun"
 #: So often is tried what could not be audited, at first after a minute, then after twice as long each time:
-#: four hours in all, while the topics still have the records.
+#: four hours in all, as long as the topics still have the records.
 _TRIES: Final = 9
 _AGAIN_US: Final = 60_000_000
 #: Runs whose figures ``history`` keeps: each audit reads all of it. Windows keep their own for longer.
@@ -113,17 +113,28 @@ def _audit(config: CanaryConfig, home: Path, auditor: Auditor, folder: Path, win
     # One that ends the audit, by its memory or its time, must not do so again and again.
     begun, log = folder / _BEGUN, home / "audit.log"
     if begun.exists():
-        return unaudited(window, f"its audit was killed, by its memory or its time; see {log}*")
+        why = f"its audit was killed, by its memory or its time; see {log}*"
+        return _or_former(folder, unaudited(window, why))
     begun.touch()
-    result = _judged(config, home, auditor, folder, window)
-    begun.unlink()
+    try:
+        result = _judged(config, home, auditor, folder, window)
+    finally:
+        begun.unlink()
     # Brokers were away, or a disk was full: what the topics had may be read later, and name what is lost.
     if not (folder / "evidence" / "records" / INGEST).exists():
         before = read_result(folder)
         tries = before.tries + 1 if before else 1
         again_us = now_us() + (_AGAIN_US << tries - 1) if tries < _TRIES else None
-        return result.model_copy(update={"tries": tries, "again_us": again_us})
+        return _or_former(folder, result).model_copy(update={"tries": tries, "again_us": again_us})
     return result
+
+
+def _or_former(folder: Path, result: WindowResult) -> WindowResult:
+    """Return what an earlier try found, where another one found nothing."""
+    former = read_result(folder)
+    if former is None or former.verdict == "unknown" or result.verdict != "unknown":
+        return result
+    return former.model_copy(update={"again_us": None})
 
 
 def _judged(config: CanaryConfig, home: Path, auditor: Auditor, folder: Path, window: Window) -> WindowResult:

@@ -225,7 +225,7 @@ class _OfWindow:
                 rows = pq.read_table(path, columns=["topic", "via", "intended_us", until], partitioning=None)
                 skipped = max(0, before - passed.get(writer, 0)) if ended else 0
                 passed[writer] = passed.get(writer, 0) + rows.num_rows
-                rows = rows.slice(skipped)
+                rows = rows.slice(min(skipped, rows.num_rows))
                 self._read[table, writer] = int(number), before + rows.num_rows
                 rows = rows.filter(pc.is_valid(rows[until]))
                 if rows.num_rows:
