@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -166,17 +168,22 @@ def test_a_deploy_that_was_killed_is_finished_by_the_next() -> None:
 
 def test_of_two_deploys_together_the_second_is_told_who_is_at_work_before_it_changes_anything() -> None:
     wanted = ("-e", '{"kafka_rest_settings": {"producer.linger.ms": 5}}')
-    with begin("deploy.yml", *wanted, inventory=INVENTORY) as first:
+    with begin("deploy.yml", *wanted, inventory=INVENTORY, own_group=True) as first:
         assert first.stdout is not None
         printed = []
         for line in first.stdout:
             printed.append(line)
             if "Drain the instance at the balancers" in line:
                 break
-        second = play(
-            "deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 6}}', inventory=INVENTORY
-        )
-        shown = play("plan.yml", inventory=INVENTORY)
+        # However long the others take to start, it is at work.
+        os.killpg(first.pid, signal.SIGSTOP)
+        try:
+            second = play(
+                "deploy.yml", "-e", '{"kafka_rest_settings": {"producer.linger.ms": 6}}', inventory=INVENTORY
+            )
+            shown = play("plan.yml", inventory=INVENTORY)
+        finally:
+            os.killpg(first.pid, signal.SIGCONT)
         printed += first.stdout
     assert first.returncode == 0, "".join(printed)
     told = " ".join(second.stdout.split())
