@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import subprocess
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +11,7 @@ from typing import Final
 
 from kedge.setup.go_program import GoProgram
 from kedge.setup.paths import PROJECT
-from kedge.setup.problem import Problem
+from lab.services.serving import serving
 
 PROGRAM: Final = GoProgram(
     name="MinIO",
@@ -27,8 +23,6 @@ PROGRAM: Final = GoProgram(
     target="test-long",
     megabytes=3000,
 )
-_READY_S: Final = 60.0
-_POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -48,33 +42,13 @@ def running(folder: Path, port: int) -> Iterator[ObjectStore]:
     """
     store = ObjectStore(f"127.0.0.1:{port}", secrets.token_hex(8), secrets.token_hex(20))
     environment = {
-        **os.environ,
         "MINIO_ROOT_USER": store.access_key,
         "MINIO_ROOT_PASSWORD": store.secret_key,
         # It would ask its makers for news, and open a second port for its web page.
         "MINIO_UPDATE": "off",
         "MINIO_BROWSER": "off",
     }
-    log = folder / "minio.log"
     command = [str(PROGRAM.binary()), "server", "--quiet", "--address", store.address, str(folder / "data")]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-    try:
-        _await_ready(store, process, log)
+    log, ready = folder / "minio.log", "/minio/health/ready"
+    with serving(PROGRAM.name, command, store.address, ready, log, environment):
         yield store
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _await_ready(store: ObjectStore, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _READY_S
-    while True:
-        try:
-            with urllib.request.urlopen(f"http://{store.address}/minio/health/ready", timeout=_READY_S):
-                return
-        except OSError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                said = log.read_text(errors="replace")[-500:]
-                raise Problem(f"MinIO at {store.address} does not become ready: {said}") from None
-            time.sleep(_POLL_S)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import tempfile
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -21,12 +19,11 @@ from typing import Any, Final
 from kedge.setup import children, packages
 from kedge.setup.paths import cache_root
 from kedge.setup.problem import Problem
+from lab.services.serving import serving
 
 NAME: Final = "Prometheus"
 _PACKAGE: Final = "prometheus"
 MEGABYTES: Final = 150
-_READY_S: Final = 60.0
-_POLL_S: Final = 0.1
 
 
 def program(name: str) -> Path:
@@ -106,26 +103,6 @@ def running(folder: Path, port: int, targets: list[str], rules: Path) -> Iterato
     document = {"global": every, "rule_files": [str(rules)], "scrape_configs": [scrape]}
     config.write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
     command = [str(program("prometheus")), f"--config.file={config}", f"--web.listen-address={address}"]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, f"--storage.tsdb.path={folder / 'data'}"], stdout=output, stderr=output
-        )
-    try:
-        _await_ready(address, process, log)
+    command += [f"--storage.tsdb.path={folder / 'data'}"]
+    with serving(NAME, command, address, "/-/ready", log):
         yield Prometheus(address)
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _await_ready(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _READY_S
-    while True:
-        try:
-            with urllib.request.urlopen(f"http://{address}/-/ready", timeout=_READY_S):
-                return
-        except OSError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                said = log.read_text(errors="replace")[-500:]
-                raise Problem(f"Prometheus at {address} does not become ready: {said}") from None
-            time.sleep(_POLL_S)
