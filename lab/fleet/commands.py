@@ -132,7 +132,7 @@ def _start_all(engine: Engine, fleet: Fleet, wanted: list[Node], kept: set[str])
         if fleet.container(node) in kept:
             state, verb = nodes.wait(engine, fleet, node, stop, seconds=20.0), "was up"
         else:
-            state = nodes.start(engine, fleet, node, stop)
+            state = nodes.start(engine, fleet, node, stop, say)
             verb = f"up in {time.monotonic() - began:.1f} s"
         if stop.is_set():
             return

@@ -125,8 +125,11 @@ def create_command(engine: Engine, fleet: Fleet, node: Node) -> list[str]:
     ]
 
 
-def start(engine: Engine, fleet: Fleet, node: Node, stop: threading.Event) -> str:
-    """Start one node and wait until it can be worked with; return the state that its systemd reports."""
+def start(engine: Engine, fleet: Fleet, node: Node, stop: threading.Event, say: Say) -> str:
+    """Start one node and wait until it can be worked with; return the state that its systemd reports.
+
+    On a busy machine, systemd stood still in a boot once: a node that is not ready is booted a second time.
+    """
     name = fleet.container(node)
     engine.run(*create_command(engine, fleet, node))
     for source, target in keys.node_files(fleet, node):
@@ -135,7 +138,12 @@ def start(engine: Engine, fleet: Fleet, node: Node, stop: threading.Event) -> st
     for place, shares in CPU_SHARES.items():
         with contextlib.suppress(OSError):  # another engine's, or not for this user to change
             place.write_text(str(shares), encoding="ascii")
-    return wait(engine, fleet, node, stop)
+    try:
+        return wait(engine, fleet, node, stop)
+    except Problem as problem:
+        say(f"{problem}\n  {node.name:<12} is booted a second time")
+        engine.run("restart", "--time", "1", name)
+        return wait(engine, fleet, node, stop)
 
 
 def restart(engine: Engine, fleet: Fleet, node: Node) -> str:

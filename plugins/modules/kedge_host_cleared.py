@@ -52,8 +52,8 @@ from ansible.module_utils.probes import systemctl
 SHARED = (".release-key", ".deployed.json", ".lease.json", ".lease.lock")
 #: What a unit's name is; it becomes part of paths that are removed.
 UNIT = re.compile(r"[a-z][a-z-]*")
-#: Files of units that go with each instance of a unit: what starts the other stands first.
-HELPERS = {"canary": ("canary-audit@.timer", "canary-audit@.service")}
+#: Units that go with each instance of a unit that is audited: what starts the other stands first.
+HELPERS = ("audit@.timer", "audit@.service")
 KERNEL = ("etc/sysctl.d/60-kedge.conf", "etc/security/limits.d/60-kedge.conf")
 
 
@@ -71,7 +71,7 @@ def units_here(root: Path = ROOT) -> list[str]:
 def helpers(unit: str, base: Path = Path("/")) -> list[Path]:
     """Return the files of units that go with each instance of a unit, such as a timer."""
     systemd = base / "etc/systemd/system"
-    return [systemd / name for name in HELPERS.get(unit, ()) if (systemd / name).exists()]
+    return [file for name in HELPERS if (file := systemd / f"{unit}-{name}").exists()]
 
 
 def places(units: Sequence[str], here: Sequence[str], base: Path = Path("/")) -> Iterator[Path]:
