@@ -26,7 +26,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kedge.evidence.record import checksum, identities
 from kedge.evidence.tables import arrow_schema
 from spark_checks.engine.session import ship
-from spark_checks.engine.spark_types import TABLES
+from spark_checks.engine.spark_types import TABLES, local_rows
 
 #: Records that are decoded together.
 _BATCH: Final = 1 << 15
@@ -99,7 +99,7 @@ def raw_records_of(spark: SparkSession, shares: Sequence[TopicRangeShare]) -> Da
 
 def _frame(spark: SparkSession, shares: Sequence[TopicRangeShare], schema: Any, decode: Any) -> DataFrame:
     if not shares:
-        return spark.createDataFrame([], schema)
+        return local_rows(spark, [], schema)
 
     class Reader(DataSourceReader):
         def partitions(self) -> list[InputPartition]:

@@ -14,13 +14,14 @@ from spark_checks.engine.blocks import block, in_blocks, kept
 from spark_checks.engine.facts import ledger_by, of_run
 from spark_checks.engine.files import shown
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.spark_types import local_rows
 from spark_checks.results import Anomaly
 
 
 def claimed(spark: SparkSession, run: Run) -> DataFrame:
     """Return producer, and written: the rows that it says it wrote, where it ended properly and says so."""
     known = [(number, one.records) for number, one in run.producers.items() if one.records is not None]
-    return spark.createDataFrame(known if run.complete else [], "producer int, written long")
+    return local_rows(spark, known if run.complete else [], "producer int, written long")
 
 
 def unledgered(evidence: Evidence) -> dict[str, Anomaly]:

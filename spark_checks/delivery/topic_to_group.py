@@ -22,6 +22,7 @@ from spark_checks.engine.facts import deliveries_by, of_run, records_by, to_grou
 from spark_checks.engine.files import shown
 from spark_checks.engine.ordered_runs import code_of, runs
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.spark_types import local_rows
 from spark_checks.results import Anomaly
 
 _KEYS: Final = ("group", "topic", "partition")
@@ -122,7 +123,7 @@ def _rows(digests: Mapping[str, DataFrame]) -> dict[str, int]:
 def _groups(spark: SparkSession, run: Run) -> DataFrame:
     """Return each group with each of its topics."""
     pairs = [(name, topic) for name, group in run.groups.items() for topic in group.topics]
-    return spark.createDataFrame(pairs or [("", "")], "group string, topic string")
+    return local_rows(spark, pairs or [("", "")], "group string, topic string")
 
 
 def expected_by_groups(records: DataFrame, run: Run) -> DataFrame:
@@ -218,7 +219,7 @@ def _ranges(spark: SparkSession, run: Run) -> DataFrame:
         for topic in run.source_topics()
         for partition, first in topic.start_offsets.items()
     ]
-    return spark.createDataFrame(rows, "topic string, partition int, start long, end long, compacted boolean")
+    return local_rows(spark, rows, "topic string, partition int, start long, end long, compacted boolean")
 
 
 def _unknown_tail(rows: DataFrame, got: DataFrame) -> DataFrame:

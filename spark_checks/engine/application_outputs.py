@@ -13,6 +13,7 @@ from spark_checks.engine.anomalies import tally
 from spark_checks.engine.facts import at_places, counted_times, grains, intact
 from spark_checks.engine.percentiles import counted_percentiles
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.spark_types import local_rows
 from spark_checks.engine.time_bins import grain_us
 from spark_checks.results import Anomaly
 
@@ -76,7 +77,7 @@ def made_by_applications(records: DataFrame, run: Run) -> DataFrame:
         if place is not None
     ]
     schema = "cluster string, topic string, application string, per_record int, is_output boolean"
-    wanted = F.broadcast(records.sparkSession.createDataFrame(ends, schema))
+    wanted = F.broadcast(local_rows(records.sparkSession, ends, schema))
     held = intact(records).where(at_places(*((cluster, topic) for cluster, topic, *_ in ends)))
     return held.join(wanted, ["cluster", "topic"]).select(
         *("application", "per_record", "is_output"),

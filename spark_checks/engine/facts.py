@@ -20,6 +20,7 @@ from spark_checks.engine.blocks import BLOCK_BITS, digest
 from spark_checks.engine.contract import check_rows, stray
 from spark_checks.engine.percentiles import percentiles_by
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.spark_types import local_rows
 from spark_checks.engine.time_bins import MOST_POINTS, grain_us, second_of
 
 #: Three significant digits: what is below a bound is told in steps of so much.
@@ -96,7 +97,7 @@ def with_expired(rows: DataFrame, run: Run) -> DataFrame:
     ]
     if not starts:
         return rows.withColumn("expired", F.lit(False))
-    begun = rows.sparkSession.createDataFrame(starts, "topic string, partition int, log_start long")
+    begun = local_rows(rows.sparkSession, starts, "topic string, partition int, log_start long")
     expired = F.coalesce(F.col("offset") < F.col("log_start"), F.lit(False))
     marked = rows.join(F.broadcast(begun), ["topic", "partition"], "left").withColumn("expired", expired)
     return marked.drop("log_start")

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from kedge.evidence.errors import EvidenceError, one_line
 from kedge.evidence.run import Run, parse_run
 from spark_checks.engine import contract, files, wholeness
-from spark_checks.engine.spark_types import TABLES
+from spark_checks.engine.spark_types import TABLES, local_rows
 
 _FILE_IN_ERROR: Final = re.compile(r"((?:file:|\w+://|/)[^\s,'\"]+\.parquet)")
 
@@ -215,7 +215,7 @@ def read_table(spark: SparkSession, uri: str, name: str, run: Run) -> tuple[Data
     frame = reader.parquet(folder) if found else None
     lack = wholeness.lack(name, told, rows, frame) if told is not None else ""
     if frame is None and lack and name in ("ledger", "deliveries"):
-        frame = spark.createDataFrame([], TABLES[name])
+        frame = local_rows(spark, [], TABLES[name])
     return frame, lack
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_checks.engine.percentiles import histogram
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.spark_types import local_rows
 
 #: Upper ends of the histogram's classes: how many times smaller a batch became; better is in a last class.
 CLASSES: Final = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0)
@@ -27,7 +28,8 @@ def compressions(evidence: Evidence) -> Mapping[str, Mapping[str, Row]]:
     batches, run = evidence.tables["batches"], evidence.run
     if batches is None:
         return {}
-    flows = batches.sparkSession.createDataFrame(
+    flows = local_rows(
+        batches.sparkSession,
         [(m.source.cluster, m.source.topic, m.flow) for m in run.mirrors],
         "cluster string, topic string, flow string",
     )

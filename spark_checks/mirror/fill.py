@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from spark_checks.engine.facts import at_places
 from spark_checks.engine.percentiles import histogram, percentiles_by
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.spark_types import local_rows
 
 #: Upper ends of the histogram's classes, milliseconds; what takes longer is in a last class of its own.
 CLASSES_MS: Final = (
@@ -40,10 +41,9 @@ def batches(evidence: Evidence) -> DataFrame:
         fill_ms (from its first byte to its last).
     """
     run = evidence.run
-    mirrors = evidence.session.createDataFrame(
-        [(one.flow, one.source.cluster, one.source.topic, one.batch_bytes) for one in run.mirrors],
-        "flow string, cluster string, topic string, full_bytes long",
-    )
+    sizes = [(one.flow, one.source.cluster, one.source.topic, one.batch_bytes) for one in run.mirrors]
+    columns = "flow string, cluster string, topic string, full_bytes long"
+    mirrors = local_rows(evidence.session, sizes, columns)
     ms = F.expr("timestamp_us div 1000").alias("ms")
     sources = at_places(*((one.source.cluster, one.source.topic) for one in run.mirrors))
     held = (

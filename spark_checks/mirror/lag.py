@@ -14,6 +14,7 @@ from kedge.evidence.run import Run
 from spark_checks.engine.facts import at_places
 from spark_checks.engine.percentiles import percentiles_by
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.spark_types import local_rows
 from spark_checks.engine.time_bins import BIN_US
 
 #: What the records of a target were delayed by, in whole milliseconds, by (cluster, topic).
@@ -100,7 +101,7 @@ def behind(ends: DataFrame, run: Run) -> DataFrame:
         if (topic := run.topic_of(place)) is not None
         for partition, start in topic.start_offsets.items()
     ]
-    began = ends.sparkSession.createDataFrame(starts, _STARTS)
+    began = local_rows(ends.sparkSession, starts, _STARTS)
     grown = (
         ends.join(F.broadcast(began), ["cluster", "topic", "partition"])
         .groupBy("mirror", "at_us")

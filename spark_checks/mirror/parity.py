@@ -14,6 +14,7 @@ from kedge.evidence.run import Run
 from spark_checks.engine.anomalies import kinds, tally
 from spark_checks.engine.blocks import block, digest
 from spark_checks.engine.readers import Evidence
+from spark_checks.engine.spark_types import local_rows
 from spark_checks.mirror.altered import PARTS, paired
 from spark_checks.mirror.order import out_of_order
 from spark_checks.results import Anomaly
@@ -50,7 +51,7 @@ def sides(records: DataFrame, run: Run) -> DataFrame:
         for place, from_source in ((mirror.source, True), (mirror.target, False))
     ]
     schema = "cluster string, topic string, mirror int, from_source boolean"
-    wanted = records.sparkSession.createDataFrame(ends, schema)
+    wanted = local_rows(records.sparkSession, ends, schema)
     known = F.col("producer").isNotNull() & F.coalesce("crc_ok", F.lit(False))
     return records.join(F.broadcast(wanted), ["cluster", "topic"], "inner").select(
         "mirror",
@@ -191,8 +192,8 @@ def differing_mirrors(rows: DataFrame, partitions: list[dict[str, Any]], mirrors
     firsts = [tuple(one[key] for key in (*keys, "first")) for one in partitions if whole[one["mirror"]]]
     ends: dict[tuple[int, bool], list[tuple[int, ...]]] = defaultdict(list)
     if firsts:
-        begins = rows.sparkSession.createDataFrame(
-            firsts, "mirror int, from_source boolean, partition int, first long"
+        begins = local_rows(
+            rows.sparkSession, firsts, "mirror int, from_source boolean, partition int, first long"
         )
         hashed = F.xxhash64(*PARTS, F.col("offset") - F.col("first"))
         placed = rows.join(F.broadcast(begins), keys, "inner").groupBy(*keys).agg(*digest(hashed))

@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from spark_checks.engine.spark_types import local_rows
 from spark_checks.engine.time_bins import BIN_US
 from spark_checks.rebalance.restarts import Restart
 
@@ -26,7 +27,7 @@ def spans(spark: SparkSession, restarts: Sequence[Restart]) -> DataFrame:
         for one in restarts
     ]
     who, times = "host string, service string, instance string", "begin_us long, ended_us long, until_us long"
-    return F.broadcast(spark.createDataFrame(rows, f"restart int, {who}, {times}"))
+    return F.broadcast(local_rows(spark, rows, f"restart int, {who}, {times}"))
 
 
 def gaps(grains: DataFrame, keys: Sequence[str], begin_us: int, end_us: int) -> DataFrame:

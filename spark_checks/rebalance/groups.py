@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
+from spark_checks.engine.spark_types import local_rows
 from spark_checks.engine.stretches import GAP_INTERVALS, PLACE
 from spark_checks.rebalance.gaps import during
 
@@ -63,7 +64,7 @@ def lag(
     buckets = -(-span // width)
     # Everything before the window counts into its first bucket.
     bucket = F.greatest(F.floor((F.col("last_us") - run.measured_from_us) / width), F.lit(0)).alias("bucket")
-    of_groups = F.broadcast(acked.sparkSession.createDataFrame([*pairs], "group string, topic string"))
+    of_groups = F.broadcast(local_rows(acked.sparkSession, [*pairs], "group string, topic string"))
     sent = acked.groupBy("topic", "partition", bucket).agg(F.max("highest").alias("sent"))
     got = delivered.groupBy(*PLACE, bucket).agg(F.max("highest").alias("got"))
     both = sent.join(of_groups, "topic").unionByName(

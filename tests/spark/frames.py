@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
 from spark_checks.engine.readers import Evidence
-from spark_checks.engine.spark_types import TABLES
+from spark_checks.engine.spark_types import TABLES, local_rows
 
 Row = dict[str, Any]
 TOPIC, GROUP = "t", "g"
@@ -119,8 +119,8 @@ def got(seq: int, **changes: Any) -> Row:
 def frame(spark: SparkSession, table: str, rows: Iterable[Row]) -> DataFrame:
     """Rows of an evidence table; a column that may be null may be left out."""
     schema = TABLES[table]
-    return spark.createDataFrame(
-        [tuple(row.get(f.name) if f.nullable else row[f.name] for f in schema) for row in rows], schema
+    return local_rows(
+        spark, [tuple(row.get(f.name) if f.nullable else row[f.name] for f in schema) for row in rows], schema
     ).coalesce(1)
 
 

@@ -19,6 +19,7 @@ from spark_checks.delivery.topic_to_group import group_hop, skipped
 from spark_checks.engine.anomalies import examples, tally
 from spark_checks.engine.blocks import BLOCK_BITS
 from spark_checks.engine.facts import ledger_totals
+from spark_checks.engine.spark_types import local_rows
 from spark_checks.results import Anomaly
 from tests.spark.frames import Row, evidence, got, held, run, sent, shuffled, unsure, us
 
@@ -287,10 +288,10 @@ JUMPS: dict[str, tuple[int, int, int]] = {
 def test_a_jump_is_told_with_what_lies_between_its_ends(spark: SparkSession) -> None:
     places = [(name, "c", "t", 0, 5, before, first) for name, (before, first, _) in JUMPS.items()]
     columns = "group string, consumer string, topic string, partition int, first_order long"
-    positions = spark.createDataFrame(places, f"{columns}, before_value long, first_value long")
+    positions = local_rows(spark, places, f"{columns}, before_value long, first_value long")
     lacking = [(name, "t", partition, offset) for name in JUMPS for partition, offset in
                ((0, 4), (0, 5), (0, 8), (0, 30), (1, 9))]  # fmt: skip
-    undelivered = spark.createDataFrame(lacking, "group string, topic string, partition int, offset long")
+    undelivered = local_rows(spark, lacking, "group string, topic string, partition int, offset long")
     found = skipped(positions, undelivered)
     assert {row["group"]: row["undelivered"] for row in found.collect()} == {
         name: count for name, (_, _, count) in JUMPS.items() if count

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_checks.engine.percentiles import percentiles, percentiles_by, rank
+from spark_checks.engine.spark_types import local_rows
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +27,7 @@ def test_a_percentile_is_a_value_that_was_measured_and_none_between_two() -> Non
 
 def test_spark_and_lists_have_the_same_percentiles(spark: SparkSession) -> None:
     rows = [("a", 8, 1), ("a", 1, 5), ("a", 3, 4), ("b", 7, 1)]
-    counted = spark.createDataFrame(rows, "via string, us long, records long")
+    counted = local_rows(spark, rows, "via string, us long, records long")
     found = percentiles_by(counted, ["via"], "us", "records", {"p50": 50, "p51": 51, "p99": 99}).collect()
     assert {row["via"]: (row["p50"], row["p51"], row["p99"]) for row in found} == {
         "a": (1, 3, 8),

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from kedge.evidence.levels import Levels
 from spark_checks.checks import broker_clocks, latency, partitions, settings, throughput
+from spark_checks.engine.spark_types import local_rows
 from tests.spark.frames import Row, evidence, held, run, sent, us
 
 pytestmark = pytest.mark.spark
@@ -79,7 +80,7 @@ def test_a_clock_that_is_years_ahead_is_a_sum_beyond_the_whole_numbers_of_a_floa
     """Ten days at 10,000 records a second of a partition come to as much."""
     four_years_us = 4 * 365 * 86_400_000_000
     sums = [(10_000 * four_years_us + 1, 10_000), (None, 3)]
-    rows = spark.createDataFrame(sums, "at long, records long")
+    rows = local_rows(spark, sums, "at long, records long")
     means = rows.select(broker_clocks._mean("at")).collect()
     assert [mean for (mean,) in means] == [float(four_years_us), None]
 
@@ -89,7 +90,8 @@ def test_the_rate_is_that_of_the_seconds_of_the_window(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, level: float | None, verdict: str
 ) -> None:
     counted = zip((-1, 0, 1, 2), (1000, 15, 25, 7000), (1000, 300, 500, 7000), strict=True)
-    ledger = spark.createDataFrame(
+    ledger = local_rows(
+        spark,
         [("kafka", None, "acked", at, at, count, volume) for at, count, volume in counted],
         "via string, instance string, outcome string, acked_s long, intended_s long, records long, bytes long",
     )
