@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,8 +26,9 @@ def local_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: Struc
     Args:
         schema: names and types, also as DDL.
     """
-    struct = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
+    struct = cast(StructType, StructType.fromDDL(schema)) if isinstance(schema, str) else schema
     wanted = to_arrow_schema(struct)
     columns = list(zip(*rows, strict=True)) or [()] * len(wanted)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, wanted, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=wanted), struct)
+    found: DataFrame = spark.createDataFrame(pa.Table.from_arrays(arrays, schema=wanted), struct)
+    return found

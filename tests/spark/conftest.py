@@ -13,7 +13,7 @@ from spark_checks.engine import session
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     running = session.start("local[2]", "1g", quick=True)
-    # Of a handful of rows, more tasks find nothing more: with 8, tests of traffic took 1.15 times as long.
+    # Of a handful of rows, 8 tasks find no more than 2 and take longer.
     running.conf.set("spark.sql.shuffle.partitions", "2")
     yield running
     running.stop()

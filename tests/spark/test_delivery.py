@@ -273,7 +273,7 @@ def test_of_a_ledger_that_lacks_a_row_one_block_is_sorted(spark: SparkSession) -
     with shuffled(spark) as rows:
         lacking = unledgered(found)["unledgered"]
     assert [(one["seq"], one["until_seq"]) for one in lacking.examples] == [(size + 7, size + 7)]
-    assert rows.value <= size + 10
+    assert rows.value <= size + 100
 
 
 JUMPS: dict[str, tuple[int, int, int]] = {
