@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kedge.evidence.prefix import PREFIX_BYTES
 from kedge.evidence.record import decode, encode, identities, run_tag
-from verify.load.records import KEYS, Encoder, count_due, due_us, keys
+from verify.load.records import KEYS, SLICE_S, Encoder, count_due, due_us, keys, rest_s
 
 TAG = run_tag("a run")
 
@@ -55,6 +55,19 @@ def test_count_due_agrees_with_the_schedule(start: int, rate: float, after: int,
 def test_nothing_is_due_before_the_start() -> None:
     assert count_due(1000, 10.0, 999) == 0
     assert count_due(1000, 10.0, 1000) == 1
+
+
+def test_a_producer_of_few_records_rests_until_the_next_is_due() -> None:
+    assert rest_s(0, rate=20.0, sent=3, now_us=110_000) == pytest.approx(0.04)
+    # Nobody is kept waiting for its end.
+    assert rest_s(0, rate=0.1, sent=1, now_us=0) == pytest.approx(0.1)
+    # By REST, requests count.
+    assert rest_s(0, rate=1_000.0, sent=100, now_us=90_000, per_request=100) == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(("rate", "sent"), [(200.0, 1), (float("inf"), 1), (20.0, 2)])
+def test_many_records_and_late_ones_go_by_slices(rate: float, sent: int) -> None:
+    assert rest_s(0, rate, sent, now_us=100_000) == SLICE_S
 
 
 def test_records_of_one_request_are_due_together() -> None:

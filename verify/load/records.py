@@ -19,6 +19,9 @@ import numpy.typing as npt
 from kedge.evidence.prefix import CRC, INTENDED_US, PREFIX_BYTES, SEQ
 from kedge.evidence.record import encode
 
+#: Records that become due within it are handed over together.
+SLICE_S: Final = 0.005
+_LONGEST_REST_S: Final = 0.1
 KEYS: Final = 4000
 _PAYLOADS: Final = 256
 
@@ -47,6 +50,18 @@ def count_due(start_us: int, rate: float, now_us: int, per_request: int = 1) -> 
     while count and int(due_us(start_us, rate, np.array([count - 1]), per_request)[0]) > now_us:
         count -= per_request
     return count
+
+
+def rest_s(start_us: int, rate: float, sent: int, now_us: int, per_request: int = 1) -> float:
+    """Return for how long a producer that has sent ``sent`` records may rest.
+
+    Many records or requests a second go by slices of :data:`SLICE_S`, and so does what is late. Else it is
+    the time until the next one is due, or until the producer has to see whether it shall end.
+    """
+    until_due_s = (int(due_us(start_us, rate, np.array([sent]))[0]) - now_us) / 1_000_000
+    if rate * SLICE_S >= per_request or until_due_s <= 0:
+        return SLICE_S
+    return min(until_due_s, _LONGEST_REST_S)
 
 
 class Encoder:

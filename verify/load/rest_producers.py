@@ -25,7 +25,7 @@ from kedge.evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
-from verify.load.records import KEYS, Encoder, count_due, due_us, keys
+from verify.load.records import KEYS, Encoder, count_due, due_us, keys, rest_s
 from verify.load.rest_connections import NoAnswerError, NotSentError, Wire
 from verify.process import Ending, begin_work, cpu_us, now_us
 
@@ -33,7 +33,6 @@ PRODUCE_HEADERS: Final = {
     "Content-Type": "application/vnd.kafka.binary.v2+json",
     "Accept": "application/vnd.kafka.v2+json",
 }
-_TICK_S: Final = 0.005
 #: Letters of what a proxy says of a failure.
 _SAID: Final = 200
 
@@ -138,7 +137,8 @@ class _Producer:
                 break
             self._writer.tick()
             self._cells[Cell.CPU_US] = cpu_us()
-            await asyncio.sleep(_TICK_S)
+            lane = self._lane
+            await asyncio.sleep(rest_s(start_us, lane.rate, sent, now_us(), lane.per_request))
         self._add_unsent(sent, planned, start_us)
         return planned
 
