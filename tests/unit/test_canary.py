@@ -141,17 +141,17 @@ def test_a_window_whose_audit_was_killed_is_unknown_and_not_audited_for_ever(tmp
 def test_a_window_that_failed_stays_so_where_another_try_breaks_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_us, status = 1_000_000, 1
+    at_us, statuses = 1_000_000, iter((1, 2))
 
     def conclude(_auditor: Any, _evidence: str, _slo: str, out: str, **_: Any) -> int:
         Path(out).mkdir(exist_ok=True)
         (Path(out) / "verdicts.json").write_text('{"verdict": "fail", "checks": []}')
-        return status
+        return next(statuses)
 
     monkeypatch.setattr(audit, "conclude", conclude)
     monkeypatch.setattr(audit, "now_us", lambda: at_us)
     own, folder = config(tmp_path / "c"), window(tmp_path, "a")
-    for status, killed in ((1, False), (2, False), (1, True)):  # noqa: B007 - conclude returns it
+    for killed in (False, False, True):
         if killed:
             (folder / "audit.begun").touch()
         audit_windows(own, tmp_path, "local[1]", None)
