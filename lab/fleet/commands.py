@@ -182,7 +182,7 @@ def restart(fleet: Fleet, names: Collection[str]) -> None:
     with _lock(fleet.name):
         for node in choose(fleet, names, ()):
             began = time.monotonic()
-            nodes.restart(engine, fleet, node)
+            nodes.restart(engine, fleet, node, threading.Event())
             if node.link:
                 link.install(engine, fleet, node)
             say(f"  {node.name}: restarted in {time.monotonic() - began:.1f} s")

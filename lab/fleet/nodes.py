@@ -142,14 +142,13 @@ def start(engine: Engine, fleet: Fleet, node: Node, stop: threading.Event, say: 
         return wait(engine, fleet, node, stop)
     except Problem as problem:
         say(f"{problem}\n  {node.name:<12} is booted a second time")
-        engine.run("restart", "--time", "1", name)
-        return wait(engine, fleet, node, stop)
+        return restart(engine, fleet, node, stop)
 
 
-def restart(engine: Engine, fleet: Fleet, node: Node) -> str:
+def restart(engine: Engine, fleet: Fleet, node: Node, stop: threading.Event) -> str:
     """Restart one node, with what is on its disk, and wait until it can be worked with."""
     engine.run("restart", fleet.container(node))
-    return wait(engine, fleet, node, threading.Event())
+    return wait(engine, fleet, node, stop)
 
 
 def wait(engine: Engine, fleet: Fleet, node: Node, stop: threading.Event, seconds: float = ANSWER_S) -> str:

@@ -52,4 +52,4 @@ def _await_ready(name: str, process: subprocess.Popen[bytes], ready: str, log: P
             if process.poll() is not None or time.monotonic() > deadline:
                 said = log.read_text(errors="replace")[-500:]
                 raise Problem(f"{name} at {ready} does not become ready: {said}") from None
-            time.sleep(_POLL_S)
+            time.sleep(_POLL_S)  # nothing tells of a program that is ready: it is asked

@@ -11,7 +11,6 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +19,7 @@ from pyspark.sql import functions as F
 from kedge.evidence.errors import EvidenceError
 from spark_checks.engine.files import located
 from spark_checks.engine.readers import explain
+from spark_checks.engine.spark_types import local_rows
 from spark_checks.job import Audit
 from spark_checks.report.subject import loads
 from spark_checks.results import Earlier, Result
@@ -95,10 +95,7 @@ def figures_of(audit: Audit) -> list[dict[str, Any]]:
 
 
 def _note(spark: SparkSession, audit: Audit, uri: str, form: str) -> None:
-    rows = figures_of(audit)
-    columns = {name: pa.int64() if kind == "long" else pa.float64() if kind == "double" else pa.string()
-               for name, kind in (column.split() for column in _SCHEMA.split(", "))}  # fmt: skip
-    table = spark.createDataFrame(pa.Table.from_pylist(rows, pa.schema(columns.items())), _SCHEMA)
+    table = local_rows(spark, [tuple(row.values()) for row in figures_of(audit)], _SCHEMA)
     # Each run has a partition of its own, so that two audits at the same time are not in each other's way.
     writer = table.coalesce(1).write.format(form).partitionBy("run_id").mode("overwrite")
     writer.option("partitionOverwriteMode", "dynamic").save(uri)

@@ -122,9 +122,10 @@ def _produce(sender: Sender, board: Board, start_us: int, ending: Ending) -> Non
             tick = max(tick + SLICE_S, time.monotonic() - SLICE_S)
             time.sleep(max(0.0, tick - time.monotonic()))
         elif rest > SLICE_S:
-            # An acknowledgement ends it, and is settled when it comes. poll() counts in milliseconds.
+            # An acknowledgement ends it, and is settled when it comes.
             sender.serve(rest)
         else:
+            # Until a record is due. poll() counts in milliseconds: it would come back at once, many times.
             time.sleep(rest)
 
 

@@ -58,10 +58,10 @@ def rest_s(start_us: int, rate: float, sent: int, now_us: int, per_request: int 
     Many records or requests a second go by slices of :data:`SLICE_S`, and so does what is late. Else it is
     the time until the next one is due, or until the producer has to see whether it shall end.
     """
-    until_due_s = (int(due_us(start_us, rate, np.array([sent]))[0]) - now_us) / 1_000_000
-    if rate * SLICE_S >= per_request or until_due_s <= 0:
+    if rate * SLICE_S >= per_request:
         return SLICE_S
-    return min(until_due_s, _LONGEST_REST_S)
+    until_due_s = (int(due_us(start_us, rate, np.array([sent]))[0]) - now_us) / 1_000_000
+    return min(until_due_s, _LONGEST_REST_S) if until_due_s > 0 else SLICE_S
 
 
 class Encoder:

@@ -137,8 +137,7 @@ class _Producer:
                 break
             self._writer.tick()
             self._cells[Cell.CPU_US] = cpu_us()
-            lane = self._lane
-            await asyncio.sleep(rest_s(start_us, lane.rate, sent, now_us(), lane.per_request))
+            await asyncio.sleep(rest_s(start_us, self._lane.rate, sent, now_us(), self._lane.per_request))
         self._add_unsent(sent, planned, start_us)
         return planned
 
