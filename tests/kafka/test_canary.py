@@ -22,8 +22,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kedge.evidence.canary import Window, WindowResult, folders, read_result, read_window
 from kedge.services.canary.loads import judged
+from lab.services.broker_cluster import BrokerNode
+from lab.services.brokers import Broker
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
+from tests.kafka.mirror_site import Site, site
+
+__all__ = ["site"]
 
 pytestmark = pytest.mark.kafka
 ROOT = Path(__file__).parents[2]
@@ -37,9 +42,11 @@ def free_port() -> int:
 
 
 class Canary:
-    """A canary of one broker and the process that runs it."""
+    """A canary of one broker and the process that runs it; with ``target``, its topics are mirrored there."""
 
-    def __init__(self, broker: CrashableBroker, home: Path, window_s: float = 6) -> None:
+    def __init__(
+        self, broker: Broker, home: Path, window_s: float = 6, target: BrokerNode | None = None
+    ) -> None:
         self.home = home / "home"
         self.config = home / "config"
         self.leases = home / "leases.json"
@@ -49,6 +56,9 @@ class Canary:
         self.topics = [f"{name}-{turn}" for turn in "ab"]
         for topic in self.topics:
             broker.create_topic(topic, 2)
+            if target is not None:
+                target.create_topic(topic, 2)
+        others = {"agg": {"bootstrap_servers": target.bootstrap_servers}} if target is not None else {}
         loads = [
             {
                 "run_id": "set by the canary",
@@ -56,6 +66,16 @@ class Canary:
                 "bootstrap_servers": broker.bootstrap_servers,
                 "warm_up_s": 0.5,
                 "drain_s": 20,
+                "clusters": others,
+                "mirrors": [
+                    {
+                        "flow": topic,
+                        "source": {"cluster": "leaf", "topic": topic},
+                        "target": {"cluster": name, "topic": topic},
+                        "group": f"mirror-maker-{topic}",
+                    }
+                    for name in others
+                ],
                 "kafka": {
                     "topic": topic,
                     "group": topic,
@@ -72,7 +92,7 @@ class Canary:
         numbers |= {"scrape_address": self.scrape[0], "scrape_port": self.scrape[1]}
         (self.config / "canary.yaml").write_text(yaml.safe_dump(numbers))
         (self.config / "loads.json").write_text(
-            json.dumps({"loads": loads, "levels": judged(levels, rest=False, mirrored=False)})
+            json.dumps({"loads": loads, "levels": judged(levels, rest=False, mirrored=bool(others))})
         )
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -140,18 +160,22 @@ class Canary:
 
 
 @pytest.fixture
-def canary(broker: CrashableBroker, tmp_path: Path) -> Iterator[Callable[..., Canary]]:
+def running() -> Iterator[list[Canary]]:
     made: list[Canary] = []
-
-    def make(**options: Any) -> Canary:
-        made.append(Canary(broker, tmp_path, **options))
-        return made[-1]
-
-    yield make
+    yield made
     for one in made:
         if one.process is not None and one.process.poll() is None:
             one.process.kill()
             one.process.wait()
+
+
+@pytest.fixture
+def canary(broker: CrashableBroker, tmp_path: Path, running: list[Canary]) -> Callable[..., Canary]:
+    def make(**options: Any) -> Canary:
+        running.append(Canary(broker, tmp_path, **options))
+        return running[-1]
+
+    return make
 
 
 def test_windows_follow_without_a_gap_and_each_gets_its_verdict(canary: Callable[..., Canary]) -> None:
@@ -208,3 +232,31 @@ def test_a_killed_canary_leaves_a_window_and_a_hole_that_are_unknown(canary: Cal
     one.audit()
     verdicts = {result.window.run_id: result.verdict for result in one.results()}
     assert verdicts[states["broken"].run_id] == verdicts[states["hole"].run_id] == "unknown"
+
+
+@pytest.mark.long  # two clusters, and a real MirrorMaker
+def test_a_mirror_that_stops_ages_at_once_and_no_longer_when_it_is_back(
+    site: Site, tmp_path: Path, running: list[Canary]
+) -> None:
+    one = Canary(site.source, tmp_path, 30, site.target)
+    running.append(one)
+    mirrors = [site.mirror(topic) for topic in one.topics]
+    one.start()
+
+    def mirrored() -> tuple[float, float]:
+        names = "kedge_canary_delivered_total", "kedge_canary_last_delivery_age_seconds"
+        records, age = (one.total(name, path="mirror-agg") for name in names)
+        return records, age
+
+    await_that(lambda: one.process and one.windows() and mirrored()[0] > RATE, "its records are copied")
+    assert mirrored()[1] < 20
+    for process in mirrors:
+        process.kill()
+        process.wait()
+    # What the alert asks for (verify/canary/rules.py).
+    await_that(lambda: mirrored()[1] > 20, "nothing was copied for long enough for an alert")
+    assert one.total("kedge_canary_last_delivery_age_seconds", path="kafka") < 20
+    for topic in one.topics:
+        site.mirror(topic)
+    await_that(lambda: mirrored()[1] < 5, "copies go on")
+    assert one.end() == 0, one.output.read_text()

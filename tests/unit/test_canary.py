@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from kedge.evidence.canary import (
     write_result,
     write_window,
 )
+from kedge.evidence.load_options import LoadSpec
 from kedge.evidence.writing import EvidenceWriter
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import clusters
@@ -42,12 +44,16 @@ from plugins.module_utils import node_lock
 from tests.planned import CLUSTERS, METRICS
 from tests.rest_inventories import rest
 from verify.canary import audit, pause, supervisor
+from verify.canary import live as live_module
 from verify.canary.audit import audit_windows, levels_of, result_of
 from verify.canary.command import main
 from verify.canary.live import Live, _OfWindow
 from verify.canary.rules import CanaryOf, dashboard, rules
 from verify.canary.supervisor import Supervisor
 from verify.canary.windows import left_behind, note_hole, prune
+from verify.load.actors import workers
+from verify.load.board import Board
+from verify.watch.watchers import copied_teller
 
 PASSWORD = "a-long-password"
 SECURITY = {
@@ -657,6 +663,51 @@ def test_what_was_delivered_last_is_in_the_histograms_once_the_load_has_merged_i
     assert took() == []
     assert took(ended=True) == [3]
     assert took(ended=True) == []
+
+
+MIRRORED = LoadSpec.model_validate({
+    "run_id": "r",
+    "cluster": "leaf",
+    "bootstrap_servers": "nowhere:9092",
+    "kafka": {"topic": "t", "records_per_s": 10},
+    "mirrors": [
+        {"flow": "up", "source": {"cluster": "leaf", "topic": "t"}, "target": {"cluster": "hub", "topic": "up.t"}}
+    ],
+    "clusters": {"hub": {"bootstrap_servers": "nowhere:9093"}},
+})  # fmt: skip
+
+
+def test_a_mirror_that_stands_still_has_an_age_and_so_an_alert(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "load.json").write_text(json.dumps(MIRRORED.model_dump(mode="json")))
+    board = Board(tmp_path, [actor for part in workers(MIRRORED).values() for actor in part], create=True)
+    tell = copied_teller(MIRRORED, board, "hub")
+    running: Any = SimpleNamespace(run_id="r", folder=tmp_path, sends=lambda: True, process=None)
+    live = Live(config(tmp_path / "c"), tmp_path)
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(live_module, "sending", lambda _: True)
+
+    def look_after(seconds: float, end: int) -> tuple[float | None, float | None]:
+        nonlocal now
+        now += seconds
+        tell({("up.t", 0): end, ("up.t", 1): 5, ("other", 0): 7 * end})
+        live.look([running], set())
+        of = {"cluster": "leaf", "path": "mirror-hub"}
+        value = live.registry.get_sample_value
+        return (
+            value("kedge_canary_delivered_total", {**of, "topic": "up.t"}),
+            value("kedge_canary_last_delivery_age_seconds", of),
+        )
+
+    assert look_after(0, 100) == (0, 0)
+    assert look_after(1, 110) == (10, 0)
+    assert look_after(30, 110) == (10, 30)
+    # Another watcher, which takes the place of one that librdkafka aborted.
+    tell = copied_teller(MIRRORED, board, "hub")
+    assert look_after(1, 115) == (10, 31)
+    assert look_after(1, 116) == (11, 0)
 
 
 @pytest.mark.parametrize(("span", "seconds"), [("90s", 90), ("20m", 1200), ("12h", 43200)])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -22,7 +24,7 @@ from kedge.evidence.canary import (
 )
 from kedge.evidence.load_options import LoadError, LoadSpec, read_load
 from verify.canary.windows import RunningWindow, sending
-from verify.load.actors import lanes, workers
+from verify.load.actors import lanes, mirror_actor, workers
 from verify.load.board import Board, Cell
 
 #: Bounds of the histograms (s); the levels of service_levels are bounds as well.
@@ -110,14 +112,16 @@ class Live:
 
     def _count(self, one: _OfWindow) -> None:
         for way, counts in one.counted().items():
-            for outcome in _OUTCOMES:
+            for outcome in _OUTCOMES.keys() & counts.keys():
                 self._records.labels(*way, outcome).inc(counts[outcome])
-            self._sent.labels(*way).inc(counts["sent"])
-            self._delivered.labels(*way).inc(counts["delivered"])
+            for counter, what in ((self._sent, "sent"), (self._delivered, "delivered")):
+                if what in counts:
+                    counter.labels(*way).inc(counts[what])
             for kind, what in (("ack", "acked"), ("delivery", "delivered")):
                 # What counts is that any turn's topic goes on.
-                if counts[what] or (kind, way[0], way[2]) not in self._last:
-                    self._last[kind, way[0], way[2]] = time.monotonic()
+                of = (kind, way[0], way[2])
+                if counts.get(what) or (what in counts and of not in self._last):
+                    self._last[of] = time.monotonic()
 
     def _observe(self, one: _OfWindow, *, ended: bool = False) -> None:
         for kind, histogram in self._took.items():
@@ -175,26 +179,30 @@ class _OfWindow:
                 self._board = Board(self._folder, actors)
         return self._load
 
-    def counted(self) -> dict[Way, dict[str, int]]:
-        """Return what the processes counted since the last time: sent, outcomes, delivered."""
+    def counted(self) -> Mapping[Way, Mapping[str, int]]:
+        """Return what the processes counted since the last time: sent, outcomes, delivered.
+
+        A mirror's way has only what its target grew by.
+        """
         load = self._open()
-        found: dict[Way, dict[str, int]] = {}
+        found: dict[Way, collections.Counter[str]] = {}
         if load is None or self._board is None:
             return found
         for lane in lanes(load):
             cells = self._board.cells(lane.actor)
-            own = found.setdefault((load.cluster, lane.topic, lane.via), dict.fromkeys(_OUTCOMES, 0))
-            for outcome, cell in _OUTCOMES.items():
-                own[outcome] += int(cells[cell])
-            own["sent"] = own.get("sent", 0) + int(cells[Cell.SENT])
+            own = found.setdefault((load.cluster, lane.topic, lane.via), collections.Counter())
+            own.update({outcome: int(cells[cell]) for outcome, cell in _OUTCOMES.items()})
+            own["sent"] += int(cells[Cell.SENT])
         for via, topic, _ in load.groups().values():
             actors = [a for part in workers(load).values() for a in part if a.startswith(f"{via}-consumer")]
             got = sum(int(self._board.cells(actor)[Cell.DELIVERED]) for actor in actors)
             found[load.cluster, topic, via]["delivered"] = got
+        for place, mirror in enumerate(load.mirrors):
+            way = (load.cluster, mirror.target.topic, f"mirror-{mirror.target.cluster}")
+            copied = int(self._board.cells(mirror_actor(place))[Cell.COPIED])
+            found[way] = collections.Counter(delivered=copied)
         return {
-            way: {
-                what: self._more(way, what, counts.get(what, 0)) for what in (*_OUTCOMES, "sent", "delivered")
-            }
+            way: {what: self._more(way, what, count) for what, count in counts.items()}
             for way, counts in found.items()
         }
 

@@ -30,6 +30,11 @@ def group_actor(via: str) -> str:
     return f"group-{via}"
 
 
+def mirror_actor(flow: int) -> str:
+    """Return the row of the board where the watcher tells by how many records a mirror's target has grown."""
+    return f"mirror-{flow}"
+
+
 def lanes(load: LoadSpec) -> list[Lane]:
     """Return all producers: those by the Kafka protocol first, numbered on through REST's."""
     found = []
@@ -67,7 +72,11 @@ def lanes(load: LoadSpec) -> list[Lane]:
 def workers(load: LoadSpec) -> dict[str, list[str]]:
     """Return the processes to start, each with the actors that it runs."""
     watched = load.groups() or load.groups_of_others() or load.mirrors
-    found = {WATCH: [WATCH, *(group_actor(via) for via, _, _ in load.groups().values())]} if watched else {}
+    rows = [
+        *(group_actor(via) for via, _, _ in load.groups().values()),
+        *map(mirror_actor, range(len(load.mirrors))),
+    ]
+    found = {WATCH: [WATCH, *rows]} if watched else {}
     if load.kafka:
         found |= {f"kafka-consumer-{n}": [f"kafka-consumer-{n}"] for n in range(load.kafka.consumers)}
     if load.rest and load.rest.consumers:

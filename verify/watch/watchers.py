@@ -8,7 +8,7 @@ started again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +17,13 @@ from confluent_kafka.admin import AdminClient
 
 from kedge.evidence.load_options import LoadSpec
 from kedge.evidence.writing import EvidenceWriter
-from verify.load.actors import WATCH, group_actor
+from verify.load.actors import WATCH, group_actor, mirror_actor, workers
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.cluster import partitions
 from verify.process import Ending, cpu_us
 from verify.watch.end_offsets import EndWatcher
 from verify.watch.groups import GroupWatcher
-from verify.watch.ownership import GroupSample, Owners, OwnershipChange, owners_from
+from verify.watch.ownership import GroupSample, Owners, OwnershipChange, Partition, owners_from
 
 #: No more than this is lost when librdkafka aborts.
 _ROTATE_S: Final = 1.0
@@ -33,7 +33,7 @@ def run(load: LoadSpec, board: Board, evidence: Path, ending: Ending) -> None:
     """Watch the load's groups and mirrors until the board says end; raises what ended a watcher's thread."""
     cells = board.cells(WATCH)
     admin = AdminClient({**load.client_config(), "client.id": WATCH})
-    watchers: list[GroupWatcher | EndWatcher] = _end_watchers(load, evidence)
+    watchers: list[GroupWatcher | EndWatcher] = _end_watchers(load, board, evidence)
     for group, (via, _, _) in load.groups().items():
         name = f"{WATCH}-{via}"
         states = EvidenceWriter(evidence, "group_states", name, _ROTATE_S)
@@ -48,7 +48,7 @@ def run(load: LoadSpec, board: Board, evidence: Path, ending: Ending) -> None:
         owned = EvidenceWriter(evidence, "assignments", f"{WATCH}-{group}", _ROTATE_S)
         owners = _owners_so_far(evidence, f"{WATCH}-{group}")
         watchers.append(GroupWatcher(admin, group, load.sampling_ms / 1000, states, owned, _nobody, owners))
-    rows = [cells, *(board.cells(group_actor(via)) for via, _, _ in load.groups().values())]
+    rows = [board.cells(actor) for actor in workers(load)[WATCH]]
     for watcher in watchers:
         watcher.start()
     for row in rows:
@@ -62,7 +62,7 @@ def run(load: LoadSpec, board: Board, evidence: Path, ending: Ending) -> None:
         row[Cell.STATE] = ActorState.DONE
 
 
-def _end_watchers(load: LoadSpec, evidence: Path) -> list[GroupWatcher | EndWatcher]:
+def _end_watchers(load: LoadSpec, board: Board, evidence: Path) -> list[GroupWatcher | EndWatcher]:
     """Return a watcher for each cluster that a mirror's source or target is on."""
     topics: dict[str, set[str]] = {}
     for place in (end for mirror in load.mirrors for end in (mirror.source, mirror.target)):
@@ -72,8 +72,27 @@ def _end_watchers(load: LoadSpec, evidence: Path) -> list[GroupWatcher | EndWatc
         admin = AdminClient({**load.client_config(name), "client.id": WATCH})
         counts = {topic: partitions(admin, topic) for topic in sorted(wanted)}
         ends = EvidenceWriter(evidence, "end_offsets", f"{WATCH}-{name}", _ROTATE_S)
-        found.append(EndWatcher(admin, name, counts, load.sampling_ms / 1000, ends))
+        tell = copied_teller(load, board, name)
+        found.append(EndWatcher(admin, name, counts, load.sampling_ms / 1000, ends, tell))
     return found
+
+
+def copied_teller(load: LoadSpec, board: Board, cluster: str) -> Callable[[Mapping[Partition, int]], None]:
+    """Return what tells the board by how many records the targets on a cluster have grown."""
+    rows = {
+        mirror.target.topic: board.cells(mirror_actor(place))
+        for place, mirror in enumerate(load.mirrors)
+        if mirror.target.cluster == cluster
+    }
+    starts: dict[str, int] = {}
+
+    def tell(ends: Mapping[Partition, int]) -> None:
+        for topic, cells in rows.items():
+            end = sum(offset for (name, _), offset in ends.items() if name == topic)
+            # A watcher that was started again goes on from what the one before it told.
+            cells[Cell.COPIED] = end - starts.setdefault(topic, end - int(cells[Cell.COPIED]))
+
+    return tell
 
 
 def _nobody(_: GroupSample, __: int) -> None:
