@@ -16,7 +16,11 @@ RESERVE_BYTES, RESERVE_FILES = 1 << 20, 64
 
 
 def write(path: Path, content: str | bytes, mode: int = 0o644, group: int = -1) -> None:
-    """Write a file beside its place, and rename it there when it is on the disk; raises OSError."""
+    """Write a file beside its place, and rename it there when it is on the disk.
+
+    Raises:
+        OSError: with the name of the file, also where a full disk took a part of it.
+    """
     # Instances of one call, and services, are at work side by side: each has a name of its own.
     handle, name = tempfile.mkstemp(prefix=f".{path.name.lstrip('.')}.", suffix=".new", dir=path.parent)
     try:
@@ -28,9 +32,11 @@ def write(path: Path, content: str | bytes, mode: int = 0o644, group: int = -1) 
             os.fchmod(handle, mode)
             os.fsync(handle)
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as error:
         # On a full disk it would be in the way.
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)
         raise
     sync(path.parent)
 

@@ -62,6 +62,15 @@ def test_a_disk_that_cannot_take_what_will_be_written_is_named_before_a_change(
     assert atomic_files.lacks([(place.parent, 1, 1)]) == ""
 
 
+@pytest.mark.process
+def test_what_a_full_disk_did_not_take_is_named(small: Callable[[str], Path]) -> None:
+    file = small("size=48k") / "lease.json"
+    atomic_files.write(file, "old")
+    with pytest.raises(OSError, match=f"No space left on device: '{file}'"):
+        atomic_files.write(file, "x" * 65536)
+    assert [file.read_text(), list(file.parent.iterdir())] == ["old", [file]]
+
+
 def test_a_file_that_is_replaced_is_the_old_one_wherever_its_writer_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "unit.service"
     atomic_files.write(file, "old")
