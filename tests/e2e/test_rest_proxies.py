@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import httpx
@@ -33,6 +34,9 @@ PAIR: Final = {"certificate": "pem", "key": "key"}
 TOPIC: Final = "kedge-verify-rest"
 GROUP: Final = "kedge-verify-rest"
 BROKER: Final = "10.78.10.11:9092"
+#: Base URIs of the proxies before they speak TLS, and since.
+INSTANCES: Final = [f"http://10.78.10.{host}:{port}" for host in (21, 22) for port in (8082, 8083)]
+INSTANCES_WITH_TLS: Final = [f"https://10.78.10.{host}:{port}" for host in (21, 22) for port in (8182, 8183)]
 CONSUMERS: Final = 2
 #: Looks in a row at a group without a rebalance.
 SETTLED: Final = 5
@@ -70,8 +74,13 @@ def certificates(deployed: None) -> Path:
     return folder
 
 
-def prepared(folder: Path, requests_per_s: int = REQUESTS_PER_S, **more: Any) -> LoadRun:
-    """A load of single-record requests that is not yet started."""
+def prepared(
+    folder: Path,
+    requests_per_s: int = REQUESTS_PER_S,
+    clients: Mapping[str, Any] = MappingProxyType({}),
+    **more: Any,
+) -> LoadRun:
+    """A load of single-record requests that is not yet started; ``clients`` is what they have beside it."""
     rest = {
         "topic": TOPIC,
         "url": BALANCER,
@@ -80,6 +89,7 @@ def prepared(folder: Path, requests_per_s: int = REQUESTS_PER_S, **more: Any) ->
         "producers": 2,
         "consumers": CONSUMERS,
         "group": GROUP,
+        **clients,
     }
     return LoadRun(
         folder,
@@ -97,16 +107,23 @@ def prepared(folder: Path, requests_per_s: int = REQUESTS_PER_S, **more: Any) ->
     )
 
 
+@contextlib.contextmanager
+def warm(load: LoadRun) -> Iterator[LoadRun]:
+    """Start a load, and end it however the test ends."""
+    load.start()
+    try:
+        load.await_phase("running")
+        yield load
+    finally:
+        kill_quietly(load)
+
+
 @pytest.fixture
 def load(deployed: None, tmp_path: Path) -> Iterator[LoadRun]:
     """A load of single-record requests, warm; what it leaves is judged by ``audited``."""
     del deployed
-    started = prepared(tmp_path).start()
-    try:
-        started.await_phase("running")
+    with warm(prepared(tmp_path)) as started:
         yield started
-    finally:
-        kill_quietly(started)
 
 
 def audited(load: LoadRun) -> dict[str, Any]:
@@ -220,8 +237,8 @@ def test_a_rolling_deploy_under_500_requests_a_second_fails_none_and_loses_nothi
     with Consumers() as consumers:
         wanted = {"kafka_rest_settings": {"producer.linger.ms": 3}, "rest_balancer_consumer_minutes": 11}
         output = deploy("-e", json.dumps(wanted))
-    # Four proxies were restarted, and the balancer reloaded.
-    assert len(re.findall("TASK .*Restart the instance with its release", output)) == 5
+    # Four proxies were restarted, and the balancer reloaded before them and after.
+    assert len(re.findall("TASK .*Restart the instance with its release", output)) == 6
     checks = audited(load)
     sent = requests(load)
     stated("rolling deploy of four proxies and their balancer", sent, capsys)
@@ -295,7 +312,7 @@ def test_a_running_group_moves_to_the_other_protocol_and_back_and_loses_nothing(
 
 
 def test_tls_is_refused_at_a_port_in_use_and_turned_on_at_another_without_a_failed_request(
-    load: LoadRun, certificates: Path, capsys: pytest.CaptureFixture[str]
+    certificates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = {what: f"{certificates}/{{{{ inventory_hostname }}}}.{end}" for what, end in PAIR.items()}
     tls = {"kafka_rest_tls": {**pair, "ca": f"{certificates}/ca.pem"}}
@@ -305,13 +322,14 @@ def test_tls_is_refused_at_a_port_in_use_and_turned_on_at_another_without_a_fail
     assert "rest1 kafka_rest@8082" in said
     assert "speaks TLS at a port in use (kafka_rest_tls)" in said
     assert "No host was touched" in said
-    with Consumers() as consumers:
-        # The load's consumers know no authority of the instances, and go through the balancer.
-        wanted = {**tls, "kafka_rest_first_port": 8182, "kafka_rest_consumers_via": "balancer"}
+    # The balancer goes on without TLS, so that its clients keep their URL: consumers go to their instances.
+    wanted = {**tls, "kafka_rest_first_port": 8182, "kafka_rest_consumers_via": "instance"}
+    clients = {"ca": f"{certificates}/ca.pem", "proxies": [*INSTANCES, *INSTANCES_WITH_TLS]}
+    with warm(prepared(tmp_path, clients=clients)) as load, Consumers() as consumers:
         deploy("-e", json.dumps(wanted))
         moved = load.state()["acked"]
         load.await_acked(moved + REQUESTS_PER_S)
-    checks = audited(load)
+        checks = audited(load)
     sent = requests(load)
     stated("four proxies that give way to four with TLS", sent, capsys)
     assert set(sent["outcome"]) == {"acked"}, sent[sent["outcome"] != "acked"]["error"].value_counts()
