@@ -154,9 +154,9 @@ test-alone:
 	@$(MAKE) --no-print-directory test-bare
 	@$(MAKE) --no-print-directory test-slow
 
-test-long: ## what takes minutes or a quiet machine: mirrors' faults, benches, secured and killed hosts
+test-long: ## hours of faults, killed and secured hosts, upgrades, benches: what waited longest first (MINUTES=)
 	$(SET_UP_TESTS)
-	$(RUN) python -m pytest -m long
+	@$(RUN) python -m tests.long $(call asked,MINUTES,minutes)
 
 fuzz: ## inputs against all that reads files of others: inventories, reviews, border (INPUTS= of each, SEED=, SECONDS= for each)
 	$(SET_UP)

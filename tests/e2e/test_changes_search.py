@@ -2,7 +2,7 @@
 
     KEDGE_SEED=7 KEDGE_LOAD_S=1800 python -m pytest -m long tests/e2e/test_changes_search.py
 
-The load goes on for ``KEDGE_LOAD_S`` (900); changes are drawn until it ends. Each is printed, so that a failure's
+The load goes on for ``KEDGE_LOAD_S`` (300); changes are drawn until it ends. Each is printed, so that a failure's
 seed and place can be played again. With ``KEDGE_REST_ARCHIVES`` the same is done to each vendor's proxies.
 """
 
@@ -29,7 +29,7 @@ from tests.awaiting import await_that
 from tests.contract.answers import ANSWERS
 from tests.e2e.playing import ROOT, begin, deployed_fleet, load_alone, play
 
-LOAD_S = int(os.environ.get("KEDGE_LOAD_S", "900"))
+LOAD_S = int(os.environ.get("KEDGE_LOAD_S", "300"))
 SEED = int(os.environ.get("KEDGE_SEED", "20261124"))
 #: A task of a deploy at which it is killed.
 TASKS = range(40, 150)

@@ -33,8 +33,8 @@ from tests.e2e.asking import GOOD, asking
 from tests.e2e.playing import ROOT, begin, deployed_fleet, on_node, recap
 
 SEED = int(os.environ.get("KEDGE_SEED", "20261127"))
-KILLS = int(os.environ.get("KEDGE_KILLS", "60"))
-KILLS_S = int(os.environ.get("KEDGE_KILLS_S", "7200"))
+KILLS = int(os.environ.get("KEDGE_KILLS", "20"))
+KILLS_S = int(os.environ.get("KEDGE_KILLS_S", "1800"))
 INVENTORY: Final = "tests/e2e/inventory_killed"
 FLEET: Final = "kedge-e2e-killed"
 BALANCER: Final = "http://10.78.19.31:8080"

@@ -48,6 +48,7 @@ CALLERS = {
     "test-fleet": ("tests/e2e", "tests/doubles"),
     "test-bare": ("tests/bare",),
     "bench": ("lab/bench",),
+    "test-long": ("tests/long.py",),
     "mutants": ("tests/mutants.py",),
 }
 #: What another target runs, and the list of packages itself.

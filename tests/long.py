@@ -1,0 +1,178 @@
+"""Play `make test-long` part by part, and keep how each part last ended.
+
+All of it takes hours, more than anybody has at once. A part is a file of tests, or a molecule scenario. What failed
+comes first, then what has waited longest; parts are played one after the other, because many judge rates, and some
+share a fleet. With ``--minutes`` no part begins that took longer, when it was last played, than what is left of these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import datetime
+import io
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree as ET
+
+import pytest
+from pydantic import BaseModel
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+LIST: Final = ROOT / "lab" / "measurements" / "long_tests.tsv"
+_SCENARIOS: Final = "tests/e2e/test_molecule.py"
+
+
+class Played(BaseModel):
+    """How a part last ended (``passed``, ``failed``, or ``skipped``, where each of its tests was), and of which tree.
+
+    A commit with a ``+`` is one whose tree had changes that were not committed.
+    """
+
+    part: str
+    ended: str
+    passed: int
+    failed: int
+    skipped: int
+    seconds: int
+    at: str
+    commit: str
+
+
+def read(path: Path = LIST) -> dict[str, Played]:
+    """Return what is known of each part."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["part"]: Played.model_validate(row) for row in csv.DictReader(file, delimiter="\t")}
+
+
+def write(known: Mapping[str, Played], path: Path = LIST) -> None:
+    """Replace the list."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, list(Played.model_fields), delimiter="\t", lineterminator="\n")
+        table.writeheader()
+        table.writerows(known[part].model_dump() for part in sorted(known))
+
+
+def in_turn(there: Iterable[str], known: Mapping[str, Played]) -> list[str]:
+    """Return parts in the order in which they are played."""
+
+    def turn(part: str) -> str:
+        last = known.get(part)
+        return last.at if last and last.ended != "failed" else ""
+
+    return sorted(there, key=turn)
+
+
+def fitting(turns: Iterable[str], known: Mapping[str, Played], minutes: float) -> list[str]:
+    """Return the parts for which there is time; one that was never played counts nothing."""
+    left, found = minutes * 60, []
+    for part in turns:
+        took = known[part].seconds if part in known else 0
+        if took <= left:
+            found.append(part)
+            left -= took
+    return found
+
+
+def counted(report: Path) -> tuple[int, int, int]:
+    """Return how many tests of a JUnit report passed, failed and were skipped."""
+    (suite,) = ET.parse(report).getroot().iter("testsuite")
+    of = {name: int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")}
+    failed = of["failures"] + of["errors"]
+    return of["tests"] - failed - of["skipped"], failed, of["skipped"]
+
+
+def play(part: str, commit: str) -> Played:
+    """Play a part; what pytest prints goes where this program's output does."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        words = [sys.executable, "-m", "pytest", "-v", "-m", "long", f"--junitxml={report}", part]
+        status = subprocess.run(words, cwd=ROOT, check=False).returncode
+        passed, failed, skipped = counted(report) if report.exists() else (0, 1, 0)
+    ended = "failed" if status else "passed" if passed else "skipped"
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
+    return Played(
+        part=part,
+        ended=ended,
+        passed=passed,
+        failed=failed,
+        skipped=skipped,
+        seconds=round(time.monotonic() - began),
+        at=now,
+        commit=commit,
+    )
+
+
+class _Collected:
+    def __init__(self) -> None:
+        self.parts: dict[str, None] = {}
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            file = item.nodeid.partition("::")[0]
+            self.parts[item.nodeid if file == _SCENARIOS else file] = None
+
+
+def collected() -> list[str]:
+    """Return all parts that there are. Raises RuntimeError where a file cannot be read."""
+    found, said = _Collected(), io.StringIO()
+    with contextlib.redirect_stdout(said):
+        status = pytest.main(["--collect-only", "-qq", "-m", "long"], plugins=[found])
+    if status != pytest.ExitCode.OK:
+        raise RuntimeError(said.getvalue())
+    return [*found.parts]
+
+
+def commit() -> str:
+    """Return the commit of this tree; nothing where git does not know it, as in an archive."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=ROOT, check=False, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--", ".", f":!{LIST.relative_to(ROOT)}")
+    return git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
+
+
+def main() -> int:
+    """Play parts in their turn; return 1 where one failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.long", description=__doc__)
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="of work at most; all parts without"
+    )
+    options = parser.parse_args()
+    known, there, tree = read(), collected(), commit()
+    # A part that is gone is nobody's to play.
+    known = {part: one for part, one in known.items() if part in there}
+    turns = in_turn(there, known)
+    chosen = fitting(turns, known, options.minutes)
+    deadline, failed, begun = time.monotonic() + options.minutes * 60, [], 0
+    for part in chosen:
+        if time.monotonic() >= deadline:
+            break
+        begun += 1
+        last = known.get(part)
+        said = f"{last.ended} {last.at} in {last.seconds} s" if last else "never played"
+        print(f"\npart {begun} of {len(chosen)}: {part} ({said})", flush=True)
+        known[part] = play(part, tree)
+        write(known)
+        failed += [part] if known[part].ended == "failed" else []
+    print(
+        f"\n{begun} of {len(turns)} parts were played, {len(failed)} failed; {LIST.relative_to(ROOT)} has them"
+    )
+    for part in failed:
+        print(f"  FAILED {part}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
