@@ -100,7 +100,7 @@ def prepared(
             "rest": rest,
             "warm_up_s": 3,
             "min_s": 5,
-            "max_s": 400,
+            "max_s": 1200,
             "drain_s": 60,
             **more,
         },
@@ -342,7 +342,7 @@ def test_tls_is_refused_at_a_port_in_use_and_turned_on_at_another_without_a_fail
     assert on_node("kedge-e2e-rest", "rest1", gone, check=False).split() == [
         "inactive",
         *("/etc/kafka-rest:", "8182", "8183"),
-        *("/var/lib/kedge/kafka-rest:", "8182", "8183"),
+        *("/var/lib/kedge/kafka-rest:", "8182", "8183", "kit-version"),
     ]
     deploy()
     with httpx.Client(base_url=BALANCER, timeout=30) as client:
