@@ -2,7 +2,8 @@
 
 All of it takes hours, more than anybody has at once. A part is a file of tests, or a molecule scenario. What failed
 comes first, then what has waited longest; parts are played one after the other, because many judge rates, and some
-share a fleet. With ``--minutes`` no part begins that took longer, when it was last played, than what is left of these.
+share a fleet. With ``--minutes`` no part begins that took longer, when it was last played, than what is left of them;
+one that was never played may take longer.
 """
 
 from __future__ import annotations
@@ -12,17 +13,20 @@ import contextlib
 import csv
 import datetime
 import io
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
 import pytest
 from pydantic import BaseModel
+
+from kedge.evidence.files import replace_text
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LIST: Final = ROOT / "lab" / "measurements" / "long_tests.tsv"
@@ -55,10 +59,11 @@ def read(path: Path = LIST) -> dict[str, Played]:
 
 def write(known: Mapping[str, Played], path: Path = LIST) -> None:
     """Replace the list."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, list(Played.model_fields), delimiter="\t", lineterminator="\n")
-        table.writeheader()
-        table.writerows(known[part].model_dump() for part in sorted(known))
+    text = io.StringIO()
+    table = csv.DictWriter(text, list(Played.model_fields), delimiter="\t", lineterminator="\n")
+    table.writeheader()
+    table.writerows(known[part].model_dump() for part in sorted(known))
+    replace_text(path, text.getvalue())
 
 
 def in_turn(there: Iterable[str], known: Mapping[str, Played]) -> list[str]:
@@ -71,15 +76,9 @@ def in_turn(there: Iterable[str], known: Mapping[str, Played]) -> list[str]:
     return sorted(there, key=turn)
 
 
-def fitting(turns: Iterable[str], known: Mapping[str, Played], minutes: float) -> list[str]:
-    """Return the parts for which there is time; one that was never played counts nothing."""
-    left, found = minutes * 60, []
-    for part in turns:
-        took = known[part].seconds if part in known else 0
-        if took <= left:
-            found.append(part)
-            left -= took
-    return found
+def fits(last: Played | None, seconds: float) -> bool:
+    """Return whether a part may begin when so much time is left; of one that was never played nothing is known."""
+    return seconds > 0 and (last is None or last.seconds <= seconds)
 
 
 def counted(report: Path) -> tuple[int, int, int]:
@@ -91,25 +90,43 @@ def counted(report: Path) -> tuple[int, int, int]:
 
 
 def play(part: str, commit: str) -> Played:
-    """Play a part; what pytest prints goes where this program's output does."""
+    """Play a part; what pytest prints goes where this program's output does.
+
+    Raises:
+        KeyboardInterrupt: when this program was told to end; pytest has ended its fleets and brokers then.
+    """
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         words = [sys.executable, "-m", "pytest", "-v", "-m", "long", f"--junitxml={report}", part]
-        status = subprocess.run(words, cwd=ROOT, check=False).returncode
+        status = _run(words)
         passed, failed, skipped = counted(report) if report.exists() else (0, 1, 0)
-    ended = "failed" if status else "passed" if passed else "skipped"
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M")
     return Played(
         part=part,
-        ended=ended,
+        ended="failed" if status else "passed" if passed else "skipped",
         passed=passed,
         failed=failed,
         skipped=skipped,
         seconds=round(time.monotonic() - began),
-        at=now,
+        at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
         commit=commit,
     )
+
+
+def _run(words: Sequence[str]) -> int:
+    process = subprocess.Popen(words, cwd=ROOT)
+    before = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+    try:
+        status = process.wait()
+    except KeyboardInterrupt:
+        # The terminal interrupts pytest as well.
+        process.wait()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if status == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    return status
 
 
 class _Collected:
@@ -150,27 +167,31 @@ def main() -> int:
         "--minutes", type=float, default=float("inf"), help="of work at most; all parts without"
     )
     options = parser.parse_args()
-    known, there, tree = read(), collected(), commit()
-    # A part that is gone is nobody's to play.
-    known = {part: one for part, one in known.items() if part in there}
-    turns = in_turn(there, known)
-    chosen = fitting(turns, known, options.minutes)
-    deadline, failed, begun = time.monotonic() + options.minutes * 60, [], 0
-    for part in chosen:
-        if time.monotonic() >= deadline:
-            break
-        begun += 1
+    deadline = time.monotonic() + options.minutes * 60
+    there = collected()
+    known = read()
+    played: list[Played] = []
+    left: list[str] = []
+    for part in in_turn(there, known):
         last = known.get(part)
+        if not fits(last, deadline - time.monotonic()):
+            left.append(part)
+            continue
         said = f"{last.ended} {last.at} in {last.seconds} s" if last else "never played"
-        print(f"\npart {begun} of {len(chosen)}: {part} ({said})", flush=True)
-        known[part] = play(part, tree)
-        write(known)
-        failed += [part] if known[part].ended == "failed" else []
-    print(
-        f"\n{begun} of {len(turns)} parts were played, {len(failed)} failed; {LIST.relative_to(ROOT)} has them"
-    )
+        print(f"\n{part}: {said}", flush=True)
+        try:
+            played.append(play(part, commit()))
+        except KeyboardInterrupt:
+            print(f"\n{part} was interrupted: what is known of it stays as it was")
+            return 130
+        # A part that is gone is nobody's to play.
+        write({name: one for name, one in (read() | {part: played[-1]}).items() if name in there})
+    failed = [one.part for one in played if one.ended == "failed"]
+    print(f"\n{len(played)} parts were played, {len(failed)} failed; {LIST.relative_to(ROOT)} has them")
     for part in failed:
         print(f"  FAILED {part}")
+    if left:
+        print(f"{len(left)} parts take longer than was left of {options.minutes:g} minutes, {left[0]} first")
     return 1 if failed else 0
 
 

@@ -19,24 +19,29 @@ def write(path: Path, content: str | bytes, mode: int = 0o644, group: int = -1) 
     """Write a file beside its place, and rename it there when it is on the disk.
 
     Raises:
-        OSError: with the name of the file, also where a full disk took a part of it.
+        OSError: naming the file, also if the disk filled up halfway.
     """
+    try:
+        _write(path, content.encode() if isinstance(content, str) else content, mode, group)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from error
+
+
+def _write(path: Path, content: bytes, mode: int, group: int) -> None:
     # Instances of one call, and services, are at work side by side: each has a name of its own.
     handle, name = tempfile.mkstemp(prefix=f".{path.name.lstrip('.')}.", suffix=".new", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(content)
             file.flush()
             if group != -1:
                 os.fchown(handle, -1, group)
             os.fchmod(handle, mode)
             os.fsync(handle)
         Path(name).replace(path)
-    except BaseException as error:
+    except BaseException:
         # On a full disk it would be in the way.
         Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename = str(path)
         raise
     sync(path.parent)
 

@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,7 +31,8 @@ from tests.contract.answers import ANSWERS
 from tests.e2e.playing import ROOT, begin, deployed_fleet, load_alone, play
 
 LOAD_S = int(os.environ.get("KEDGE_LOAD_S", "300"))
-SEED = int(os.environ.get("KEDGE_SEED", "20261124"))
+#: Printed, so that a run can be repeated; another one on each day.
+SEED = int(os.environ.get("KEDGE_SEED", time.strftime("%Y%m%d")))
 #: A task of a deploy at which it is killed.
 TASKS = range(40, 150)
 #: A load that the changes do not disturb.

@@ -32,7 +32,8 @@ from tests.awaiting import await_that
 from tests.e2e.asking import GOOD, asking
 from tests.e2e.playing import ROOT, begin, deployed_fleet, on_node, recap
 
-SEED = int(os.environ.get("KEDGE_SEED", "20261127"))
+#: Printed, so that a run can be repeated; another one on each day.
+SEED = int(os.environ.get("KEDGE_SEED", time.strftime("%Y%m%d")))
 KILLS = int(os.environ.get("KEDGE_KILLS", "20"))
 KILLS_S = int(os.environ.get("KEDGE_KILLS_S", "1800"))
 INVENTORY: Final = "tests/e2e/inventory_killed"

@@ -235,7 +235,7 @@ def test_a_killed_canary_leaves_a_window_and_a_hole_that_are_unknown(canary: Cal
 
 
 @pytest.mark.long  # two clusters, and a real MirrorMaker
-def test_a_mirror_that_stops_ages_at_once_and_no_longer_when_it_is_back(
+def test_the_delivery_age_of_a_stopped_mirror_grows_until_it_is_back(
     site: Site, tmp_path: Path, running: list[Canary]
 ) -> None:
     one = Canary(site.source, tmp_path, 30, site.target)
@@ -245,7 +245,7 @@ def test_a_mirror_that_stops_ages_at_once_and_no_longer_when_it_is_back(
 
     def mirrored() -> tuple[float, float]:
         names = "kedge_canary_delivered_total", "kedge_canary_last_delivery_age_seconds"
-        records, age = (one.total(name, path="mirror-agg") for name in names)
+        records, age = (one.total(name, path="mirror-agg-kafka") for name in names)
         return records, age
 
     await_that(lambda: one.process and one.windows() and mirrored()[0] > RATE, "its records are copied")

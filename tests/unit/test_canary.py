@@ -53,7 +53,7 @@ from verify.canary.supervisor import Supervisor
 from verify.canary.windows import left_behind, note_hole, prune
 from verify.load.actors import workers
 from verify.load.board import Board
-from verify.watch.watchers import copied_teller
+from verify.watch.watchers import copied_reporter
 
 PASSWORD = "a-long-password"
 SECURITY = {
@@ -682,32 +682,34 @@ def test_a_mirror_that_stands_still_has_an_age_and_so_an_alert(
 ) -> None:
     (tmp_path / "load.json").write_text(json.dumps(MIRRORED.model_dump(mode="json")))
     board = Board(tmp_path, [actor for part in workers(MIRRORED).values() for actor in part], create=True)
-    tell = copied_teller(MIRRORED, board, "hub")
+    report = copied_reporter(MIRRORED, board, "hub")
     running: Any = SimpleNamespace(run_id="r", folder=tmp_path, sends=lambda: True, process=None)
     live = Live(config(tmp_path / "c"), tmp_path)
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(live_module, "sending", lambda _: True)
 
-    def look_after(seconds: float, end: int) -> tuple[float | None, float | None]:
+    def sample_after(seconds: float, end: int) -> tuple[float | None, float | None]:
         nonlocal now
         now += seconds
-        tell({("up.t", 0): end, ("up.t", 1): 5, ("other", 0): 7 * end})
+        report({("up.t", 0): end, ("up.t", 1): 5, ("other", 0): 7 * end})
         live.look([running], set())
-        of = {"cluster": "leaf", "path": "mirror-hub"}
+        of = {"cluster": "leaf", "path": "mirror-hub-kafka"}
         value = live.registry.get_sample_value
         return (
             value("kedge_canary_delivered_total", {**of, "topic": "up.t"}),
             value("kedge_canary_last_delivery_age_seconds", of),
         )
 
-    assert look_after(0, 100) == (0, 0)
-    assert look_after(1, 110) == (10, 0)
-    assert look_after(30, 110) == (10, 30)
+    assert sample_after(0, 100) == (0, 0)
+    assert sample_after(1, 110) == (10, 0)
+    assert sample_after(30, 110) == (10, 30)
     # Another watcher, which takes the place of one that librdkafka aborted.
-    tell = copied_teller(MIRRORED, board, "hub")
-    assert look_after(1, 115) == (10, 31)
-    assert look_after(1, 116) == (11, 0)
+    report = copied_reporter(MIRRORED, board, "hub")
+    assert sample_after(1, 115) == (10, 31)
+    assert sample_after(1, 116) == (11, 0)
+    # The topic was made anew.
+    assert sample_after(1, 3) == (14, 0)
 
 
 @pytest.mark.parametrize(("span", "seconds"), [("90s", 90), ("20m", 1200), ("12h", 43200)])

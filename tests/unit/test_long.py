@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
-from tests.long import Played, counted, fitting, in_turn, read, write
+import pytest
+
+from tests.awaiting import await_that
+from tests.long import ROOT, Played, counted, fits, in_turn, read, write
 
 
 def played(part: str, at: str, ended: str = "passed", seconds: int = 600) -> Played:
@@ -24,11 +29,34 @@ def test_what_failed_or_was_never_played_comes_first_and_then_what_waited_longes
     assert in_turn(["new", "old", "never", "broken"], KNOWN) == ["never", "broken", "old", "new"]
 
 
-def test_no_part_begins_that_the_minutes_are_too_few_for() -> None:
-    turns = ["never", "broken", "old", "new"]
-    assert fitting(turns, KNOWN, 1000) == turns
-    assert fitting(turns, KNOWN, 29) == ["never", "old", "new"]
-    assert fitting(turns, KNOWN, 15) == ["never", "old"]
+def test_no_part_begins_that_took_longer_than_what_is_left() -> None:
+    assert fits(KNOWN["old"], 600)
+    assert not fits(KNOWN["old"], 599)
+    assert fits(None, 1)
+    assert not fits(None, 0)
+
+
+@pytest.mark.process
+def test_who_interrupts_it_finds_pytest_ended_in_order_and_nothing_kept(tmp_path: Path) -> None:
+    child = tmp_path / "child.py"
+    child.write_text(
+        "import pathlib, sys, time\n"
+        "here = pathlib.Path(__file__).parent\n"
+        "try:\n"
+        "    (here / 'begun').touch()\n"
+        "    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        "    time.sleep(0.5)\n"
+        "    (here / 'ended').touch()\n"
+        "    sys.exit(2)\n"
+    )
+    words = [sys.executable, "-c", f"from tests.long import _run; _run([{sys.executable!r}, {str(child)!r}])"]
+    process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    await_that((tmp_path / "begun").exists, "it has begun")
+    process.terminate()
+    _, said = process.communicate()
+    assert (tmp_path / "ended").exists()
+    assert "KeyboardInterrupt" in said
 
 
 def test_what_was_kept_is_read_again(tmp_path: Path) -> None:

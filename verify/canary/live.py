@@ -60,7 +60,11 @@ class Live:
 
         self._records = counter("records", "Records by their outcome.", *_LABELS, "outcome")
         self._sent = counter("sent", "Records that were sent.", *_LABELS)
-        self._delivered = counter("delivered", "Records that consumers got.", *_LABELS)
+        self._delivered = counter(
+            "delivered",
+            "Records that consumers got; of a mirror, offsets by which its target has grown.",
+            *_LABELS,
+        )
         self._took = {
             "ack": histogram("ack", "its acknowledgement"),
             "delivery": histogram("delivery", "its delivery"),
@@ -197,8 +201,13 @@ class _OfWindow:
             actors = [a for part in workers(load).values() for a in part if a.startswith(f"{via}-consumer")]
             got = sum(int(self._board.cells(actor)[Cell.DELIVERED]) for actor in actors)
             found[load.cluster, topic, via]["delivered"] = got
+        sent_by = {lane.topic: lane.via for lane in lanes(load)}
         for place, mirror in enumerate(load.mirrors):
-            way = (load.cluster, mirror.target.topic, f"mirror-{mirror.target.cluster}")
+            # By both ways, so that a topic which is copied does not hide one that is not.
+            # A copy that is copied once more was sent by neither.
+            sent = sent_by.get(mirror.source.topic)
+            path = "-".join(filter(None, ("mirror", mirror.target.cluster, sent)))
+            way = (load.cluster, mirror.target.topic, path)
             copied = int(self._board.cells(mirror_actor(place))[Cell.COPIED])
             found[way] = collections.Counter(delivered=copied)
         return {

@@ -30,9 +30,9 @@ def group_actor(via: str) -> str:
     return f"group-{via}"
 
 
-def mirror_actor(flow: int) -> str:
-    """Return the row of the board where the watcher tells by how many records a mirror's target has grown."""
-    return f"mirror-{flow}"
+def mirror_actor(place: int) -> str:
+    """Return the board's row of a mirror, by its place among the load's: how far its target has grown."""
+    return f"mirror-{place}"
 
 
 def lanes(load: LoadSpec) -> list[Lane]:

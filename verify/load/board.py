@@ -46,7 +46,7 @@ class Cell(IntEnum):
     OWN_US = 14  # sum over acked records: how long they waited for their generator alone
     TOOK_US = 15  # the same: from the intended time to the answer
     LATE = 16  # acked records, due after the warm-up, that took more than the load's late_ms
-    COPIED = 17  # records by which a mirror's target has grown
+    COPIED = 17  # offsets by which a mirror's target has grown
 
 
 class ActorState(IntEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -32,7 +33,7 @@ class EndWatcher(Watcher):
     """Samples the ends of one cluster's topics every ``interval_s`` into ``end_offsets`` until stopped.
 
     ``at_us`` is the moment of the answer: what lies before the offset was there by then. A sample that failed
-    leaves no row. ``tell`` is told of each sample.
+    leaves no row. Each sample is handed to ``report``.
     """
 
     def __init__(
@@ -42,13 +43,13 @@ class EndWatcher(Watcher):
         topics: dict[str, int],
         interval_s: float,
         ends: EvidenceWriter,
-        tell: Callable[[Mapping[Partition, int]], None],
+        report: Callable[[Mapping[Partition, int]], None],
     ) -> None:
         self._admin = admin
         self._cluster = cluster
         self._asked = [TopicPartition(topic, n) for topic, count in topics.items() for n in range(count)]
         self._ends = ends
-        self._tell = tell
+        self._report = report
         self._timer = SampleTimer(f"ends-{cluster}", interval_s, self._sample, last=True)
 
     def stop(self) -> None:
@@ -68,6 +69,9 @@ class EndWatcher(Watcher):
             }
         except (KafkaException, TimeoutError) as error:
             self._timer.complain(f"ends of cluster {self._cluster}: no sample: {error}")
+            # The client goes on to ask the leaders that it knows, also after they have moved.
+            with suppress(KafkaException):
+                self._admin.list_topics(timeout=ANSWER_S)
             return
-        self._tell(ends)
         self._ends.append(end_columns(self._cluster, ends, now_us()))
+        self._report(ends)

@@ -72,27 +72,29 @@ def _end_watchers(load: LoadSpec, board: Board, evidence: Path) -> list[GroupWat
         admin = AdminClient({**load.client_config(name), "client.id": WATCH})
         counts = {topic: partitions(admin, topic) for topic in sorted(wanted)}
         ends = EvidenceWriter(evidence, "end_offsets", f"{WATCH}-{name}", _ROTATE_S)
-        tell = copied_teller(load, board, name)
-        found.append(EndWatcher(admin, name, counts, load.sampling_ms / 1000, ends, tell))
+        report = copied_reporter(load, board, name)
+        found.append(EndWatcher(admin, name, counts, load.sampling_ms / 1000, ends, report))
     return found
 
 
-def copied_teller(load: LoadSpec, board: Board, cluster: str) -> Callable[[Mapping[Partition, int]], None]:
-    """Return what tells the board by how many records the targets on a cluster have grown."""
+def copied_reporter(load: LoadSpec, board: Board, cluster: str) -> Callable[[Mapping[Partition, int]], None]:
+    """Return what reports to the board by how many offsets the targets on a cluster have grown."""
     rows = {
         mirror.target.topic: board.cells(mirror_actor(place))
         for place, mirror in enumerate(load.mirrors)
         if mirror.target.cluster == cluster
     }
-    starts: dict[str, int] = {}
+    before: dict[Partition, int] = {}
 
-    def tell(ends: Mapping[Partition, int]) -> None:
-        for topic, cells in rows.items():
-            end = sum(offset for (name, _), offset in ends.items() if name == topic)
-            # A watcher that was started again goes on from what the one before it told.
-            cells[Cell.COPIED] = end - starts.setdefault(topic, end - int(cells[Cell.COPIED]))
+    def report(ends: Mapping[Partition, int]) -> None:
+        for (topic, partition), end in ends.items():
+            if topic in rows:
+                last = before.get((topic, partition), end)
+                # A topic that was made anew begins at 0.
+                rows[topic][Cell.COPIED] += end - last if end >= last else end
+                before[topic, partition] = end
 
-    return tell
+    return report
 
 
 def _nobody(_: GroupSample, __: int) -> None:
