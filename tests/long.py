@@ -1,7 +1,7 @@
 """Play `make test-long` part by part, and keep how each part last ended.
 
 All of it takes hours, more than anybody has at once. A part is a file of tests, or a molecule scenario. What failed
-comes first, then what has waited longest; parts are played one after the other, because many judge rates, and some
+comes first, then what was never played, then what has waited longest; parts are played one after the other, because many judge rates, and some
 share a fleet. With ``--minutes`` no part begins that took longer, when it was last played, than what is left of them;
 one that was never played may take longer.
 """
@@ -69,9 +69,9 @@ def write(known: Mapping[str, Played], path: Path = LIST) -> None:
 def in_turn(there: Iterable[str], known: Mapping[str, Played]) -> list[str]:
     """Return parts in the order in which they are played."""
 
-    def turn(part: str) -> str:
+    def turn(part: str) -> tuple[int, str]:
         last = known.get(part)
-        return last.at if last and last.ended != "failed" else ""
+        return (1, "") if last is None else (0, last.at) if last.ended == "failed" else (2, last.at)
 
     return sorted(there, key=turn)
 

@@ -25,8 +25,8 @@ KNOWN = {
 }
 
 
-def test_what_failed_or_was_never_played_comes_first_and_then_what_waited_longest() -> None:
-    assert in_turn(["new", "old", "never", "broken"], KNOWN) == ["never", "broken", "old", "new"]
+def test_what_failed_comes_first_then_what_was_never_played_then_what_waited_longest() -> None:
+    assert in_turn(["new", "old", "never", "broken"], KNOWN) == ["broken", "never", "old", "new"]
 
 
 def test_no_part_begins_that_took_longer_than_what_is_left() -> None:
