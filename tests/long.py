@@ -1,9 +1,9 @@
 """Play `make test-long` part by part, and keep how each part last ended.
 
 All of it takes hours, more than anybody has at once. A part is a file of tests, or a molecule scenario. What failed
-comes first, then what was never played, then what has waited longest; parts are played one after the other, because many judge rates, and some
-share a fleet. With ``--minutes`` no part begins that took longer, when it was last played, than what is left of them;
-one that was never played may take longer.
+comes first, then what was never played, then what has waited longest. Parts are played one after the other, because
+many judge rates, and some share a fleet. With ``--minutes`` no part begins that took longer, when it was last played,
+than what is left of them; one that was never played may take longer.
 """
 
 from __future__ import annotations
