@@ -9,7 +9,6 @@ than what is left of them; one that was never played may take longer.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import csv
 import datetime
 import io
@@ -27,6 +26,7 @@ import pytest
 from pydantic import BaseModel
 
 from kedge.evidence.files import replace_text
+from tests.tested import collected
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LIST: Final = ROOT / "lab" / "measurements" / "long_tests.tsv"
@@ -129,24 +129,10 @@ def _run(words: Sequence[str]) -> int:
     return status
 
 
-class _Collected:
-    def __init__(self) -> None:
-        self.parts: dict[str, None] = {}
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        for item in session.items:
-            file = item.nodeid.partition("::")[0]
-            self.parts[item.nodeid if file == _SCENARIOS else file] = None
-
-
-def collected() -> list[str]:
-    """Return all parts that there are. Raises RuntimeError where a file cannot be read."""
-    found, said = _Collected(), io.StringIO()
-    with contextlib.redirect_stdout(said):
-        status = pytest.main(["--collect-only", "-qq", "-m", "long"], plugins=[found])
-    if status != pytest.ExitCode.OK:
-        raise RuntimeError(said.getvalue())
-    return [*found.parts]
+def parts() -> list[str]:
+    """Return all parts that there are. Raises RuntimeError where a file of tests cannot be read."""
+    ids = {each: each.partition("::")[0] for each in collected("-m", "long")}
+    return [*dict.fromkeys(each if file == _SCENARIOS else file for each, file in ids.items())]
 
 
 def commit() -> str:
@@ -168,7 +154,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     deadline = time.monotonic() + options.minutes * 60
-    there = collected()
+    there = parts()
     known = read()
     played: list[Played] = []
     left: list[str] = []

@@ -22,20 +22,25 @@ _ALL: Final = re.compile(r"On [\d-]+ pytest collected [\d,]+ tests")
 
 class _Collected:
     def __init__(self) -> None:
-        self.folders = Counter[str]()
+        self.ids: list[str] = []
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.folders.update("/".join(item.nodeid.split("/")[:2]) for item in session.items)
+        self.ids += [item.nodeid for item in session.items]
+
+
+def collected(*options: str) -> list[str]:
+    """Return the ids of the tests that pytest collects. Raises RuntimeError where a file cannot be read."""
+    found, said = _Collected(), io.StringIO()
+    with contextlib.redirect_stdout(said):
+        status = pytest.main(["--collect-only", "-qq", *options], plugins=[found])
+    if status != pytest.ExitCode.OK:
+        raise RuntimeError(said.getvalue())
+    return found.ids
 
 
 def counts() -> Counter[str]:
-    """Collect all tests; return how many each folder has. Raises RuntimeError where a file cannot be read."""
-    collected, said = _Collected(), io.StringIO()
-    with contextlib.redirect_stdout(said):
-        status = pytest.main(["--collect-only", "-qq"], plugins=[collected])
-    if status != pytest.ExitCode.OK:
-        raise RuntimeError(said.getvalue())
-    return collected.folders
+    """Return how many tests each folder has. Raises RuntimeError where a file cannot be read."""
+    return Counter("/".join(each.split("/")[:2]) for each in collected())
 
 
 def page(written: str, folders: Mapping[str, int], today: str) -> str:

@@ -140,7 +140,7 @@ def test_a_rolling_restart_stops_at_the_first_that_does_not_come_back_and_says_w
     assert all(now["rest2", port] == before["rest2", port] for port in ("8082", "8083"))
     # The run held that host, and did nothing else there.
     assert (recap(done.stdout)["rest2"]["ok"], recap(done.stdout)["rest2"]["changed"]) == (1, 0)
-    # As long as it is down no other is taken from the balancer: what is down goes first, and stops the run.
+    # As long as it is down no other is taken from the balancer: what is down restarts before all others, and stops the run.
     assert again.returncode != 0
     assert "kafka-rest@8083" in again.stdout.partition("FAILED!")[2]
     assert all(after[at] == now[at] for at in now if at != ("rest1", "8083"))

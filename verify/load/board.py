@@ -58,7 +58,6 @@ class ActorState(IntEnum):
 
 
 #: Numbers of a row.
-#: Numbers of a row.
 WIDTH: Final = max(len(Head), len(Cell))
 
 

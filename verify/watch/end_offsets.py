@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -50,6 +49,7 @@ class EndWatcher(Watcher):
         self._asked = [TopicPartition(topic, n) for topic, count in topics.items() for n in range(count)]
         self._ends = ends
         self._report = report
+        self._failed = False
         self._timer = SampleTimer(f"ends-{cluster}", interval_s, self._sample, last=True)
 
     def stop(self) -> None:
@@ -61,6 +61,9 @@ class EndWatcher(Watcher):
 
     def _sample(self) -> None:
         try:
+            if self._failed:
+                # The client goes on to ask the leaders that it knows, also after they have moved.
+                self._admin.list_topics(timeout=ANSWER_S)
             wanted = {place: OffsetSpec.latest() for place in self._asked}
             answers = self._admin.list_offsets(wanted, request_timeout=ANSWER_S)
             ends = {
@@ -69,9 +72,8 @@ class EndWatcher(Watcher):
             }
         except (KafkaException, TimeoutError) as error:
             self._timer.complain(f"ends of cluster {self._cluster}: no sample: {error}")
-            # The client goes on to ask the leaders that it knows, also after they have moved.
-            with suppress(KafkaException):
-                self._admin.list_topics(timeout=ANSWER_S)
+            self._failed = True
             return
+        self._failed = False
         self._ends.append(end_columns(self._cluster, ends, now_us()))
         self._report(ends)
