@@ -165,10 +165,11 @@ class Consumers:
     """Consumers of a group of their own, with chosen and with generated names, which poll all the time.
 
     They go through the balancer only. ``wrong`` collects what no client may ever see: an answer that there is
-    no such consumer from another process than the one that made it.
+    no such consumer from another process than the one that made it. ``headers`` go with each request.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, headers: dict[str, str] | None = None) -> None:
+        self._headers = headers or {}
         self.wrong: list[str] = []
         self.answers: dict[int, int] = {}
         self._stop = threading.Event()
@@ -186,7 +187,7 @@ class Consumers:
 
     def _run(self, number: int) -> None:
         made = 0
-        with httpx.Client(base_url=BALANCER, timeout=30) as client:
+        with httpx.Client(base_url=BALANCER, timeout=30, headers=self._headers) as client:
             while not self._stop.is_set():
                 made += 1
                 body = {"format": "binary"} | ({"name": f"mine-{number}-{made}"} if number % 2 else {})
