@@ -16,6 +16,7 @@ from kedge.evidence.watch_options import WatchOptions
 Client = dict[str, str | int | float | bool]
 Text = Annotated[str, Field(min_length=1)]
 Rate = Annotated[float, Field(gt=0)]
+Instance = Annotated[str, Field(pattern=r"^[^\s/?#@:]+:[0-9]+$")]
 Origin = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+$")]
 
 
@@ -178,6 +179,10 @@ class LoadSpec(_Model):
     """The load by the Kafka protocol."""
     rest: RestLoad | None = None
     """The load through the REST proxies."""
+    rest_instances: dict[Instance, Origin] = {}
+    """Base URLs of REST instances that each get one record a second straight, by their names (HOST:PORT)."""
+    rest_instances_ca: Text | None = None
+    """File of the CA by which certificates of these instances are checked."""
     sampling_ms: int = Field(100, ge=1)
     """Interval at which groups are sampled; measured times without an owner are as exact as this."""
     warm_up_s: float = Field(5, ge=0)

@@ -24,7 +24,16 @@ from kedge.services.clients.group_protocol import CONSUMER, PROTOCOL, REFUSED, b
 from kedge.services.topics.variables import may_declare
 
 #: What verify.yml adds to ``verify`` by itself.
-ADDED: Final = ("run_id", "bootstrap_servers", "clusters", "mirrors", "applications", "generators")
+ADDED: Final = (
+    "run_id",
+    "bootstrap_servers",
+    "clusters",
+    "mirrors",
+    "applications",
+    "generators",
+    "rest_instances",
+    "rest_instances_ca",
+)
 _URL: Final = "http://the-balancer"
 #: A certificate of the load's own, with its key.
 _PAIR: Final = ("ssl.certificate.location", "ssl.key.location")

@@ -40,7 +40,7 @@ def check(evidence: Evidence, levels: Levels) -> Result:
         by_via[row["via"]][row["acked_s"]] += row["records"]
         if 0 <= row["acked_s"] < seconds:
             volume[row["via"]] += row["bytes"]
-            if row["instance"]:
+            if row["instance"] and row["via"] == "rest":
                 by_instance[row["instance"]] += row["records"]
     restarts = read_restarts(evidence.rows("actions"), run)
     problems: list[str] = []

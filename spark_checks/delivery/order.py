@@ -88,7 +88,7 @@ def inverted(rows: DataFrame) -> DataFrame:
     # Every window is of a partition and a producer, so that the rows are shuffled once.
     sequence = Window.partitionBy(*KEYS, "via").orderBy("offset")
     request = Window.partitionBy(*KEYS, "via", "sent_us", "instance").orderBy("offset")
-    by_rest = F.col("via") == "rest"
+    by_rest = F.col("via") != "kafka"
     neighbour = F.lag(F.struct("seq", "offset"))
     rows = rows.withColumn(
         "before", F.when(by_rest, neighbour.over(request)).otherwise(neighbour.over(sequence))

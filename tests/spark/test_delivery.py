@@ -170,9 +170,12 @@ def test_between_topic_and_group_exactly_what_happened_is_found(
     assert group_found[case] == GROUP_CASES[case][1]
 
 
+_SWAPPED = [(0, 1, 0, 5), (1, 0, 1, 6)]
+STRAIGHT = "those straight to an instance as well"
 REST_CASES: dict[str, tuple[list[tuple[int, int, int, int]], list[int]]] = {
     # seq, offset, sent, acknowledged
-    "requests in flight at once may swap": ([(0, 1, 0, 5), (1, 0, 1, 6)], []),
+    "requests in flight at once may swap": (_SWAPPED, []),
+    STRAIGHT: (_SWAPPED, []),
     "a request after the answer to another lies behind it": ([(0, 1, 0, 1), (1, 0, 2, 3)], [1]),
     "the records of one request keep their order": ([(0, 1, 0, 5), (1, 0, 0, 5)], [0]),
 }
@@ -182,10 +185,11 @@ REST_CASES: dict[str, tuple[list[tuple[int, int, int, int]], list[int]]] = {
 def rest_found(spark: SparkSession) -> dict[str, Any]:
     rest: Row = {"via": "rest", "instance": "h:8082"}
     ledger, records = [], []
-    for n, (numbers, _) in enumerate(REST_CASES.values()):
+    for n, (case, (numbers, _)) in enumerate(REST_CASES.items()):
+        via = {"via": "rest_instance"} if case == STRAIGHT else {}
         for seq, offset, at, acked in numbers:
             times = {"sent_us": us(at), "acked_us": us(acked)}
-            ledger += of_case([sent(seq, offset=offset) | times | rest], n)
+            ledger += of_case([sent(seq, offset=offset) | times | rest | via], n)
             records += of_case([held(seq, offset=offset)], n)
     found = evidence(spark, run_of(REST_CASES), ledger=ledger, records=records)
     return by_case(reordered(found, topic_hop(found)), REST_CASES, "seq", "topic")

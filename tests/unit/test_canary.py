@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -51,8 +52,9 @@ from verify.canary.live import Live, _OfWindow
 from verify.canary.rules import CanaryOf, dashboard, rules
 from verify.canary.supervisor import Supervisor
 from verify.canary.windows import left_behind, note_hole, prune
-from verify.load.actors import workers
+from verify.load.actors import lanes, workers
 from verify.load.board import Board
+from verify.load.ledger import ACKED, FAILED, Ledger
 from verify.watch.watchers import copied_reporter
 
 PASSWORD = "a-long-password"
@@ -432,6 +434,44 @@ def test_rest_goes_through_the_planned_balancer_where_it_writes_to_the_cluster_o
     assert "kedge-canary-rest1-rest-0" not in alone["topics"]["leaf"]
 
 
+def straight_from(**variables: Any) -> tuple[Plan, dict[str, Any]]:
+    groups = {"rest_balancer": ("lb1",), "canary": ("rest1",)}
+    common = {"canary_cluster": "leaf", **variables}
+    plan = make_plan(rest(2, groups=groups, common=common))
+    document = plan.to_json()
+    document |= {"clusters": {"leaf": {"bootstrap_servers": "k:9092"}}, "flows": {}, "applications": {}}
+    (instance,) = with_canary_loads(document, "rest1")
+    return plan, json.loads(instance["settings"][-1]["value"])["loads"][0]
+
+
+def test_each_rest_instance_is_asked_by_itself() -> None:
+    _, load = straight_from()
+    assert set(load["rest_instances"]) >= {"rest1:8082", "rest2:8082"}
+    assert load["rest_instances"]["rest2:8082"] == "http://rest2:8082"
+    assert "rest_instances_ca" not in load
+    assert "rest_instances" not in straight_from(canary_rest_instances=False)[1]
+
+
+@pytest.mark.parametrize(
+    ("tls", "variables", "why"),
+    [
+        ({"clients": "none"}, {}, ""),
+        ({"clients": "requested"}, {"canary_rest_user": "canary"}, ""),
+        ({"clients": "required"}, {}, "they ask for a certificate"),
+        (None, {"canary_rest_user": "canary"}, "its password would cross the network in the clear"),
+    ],
+)
+def test_a_canary_shows_instances_no_certificate_and_no_password_in_the_clear(
+    tls: dict[str, str] | None, variables: dict[str, Any], why: str
+) -> None:
+    files = {"certificate": "rest.pem", "key": "rest.key", "ca": "ca.pem"}
+    plan, load = straight_from(kafka_rest_tls=tls and files | tls, **variables)
+    assert load.get("rest_instances", {}).get("rest2:8082") == (None if why else "https://rest2:8082")
+    placed = [s for s in plan.services["rest1"]["canary"][0].settings if s.file.endswith("/instances-ca.pem")]
+    assert [s.value for s in placed] == [] if why else ["ca.pem"]
+    assert [why in one for one in said(plan, "canary.rest")] == [True] * bool(why)
+
+
 class Clock:
     """The clocks of a machine, as a test sets them."""
 
@@ -710,6 +750,41 @@ def test_a_mirror_that_stands_still_has_an_age_and_so_an_alert(
     assert sample_after(1, 116) == (11, 0)
     # The topic was made anew.
     assert sample_after(1, 3) == (14, 0)
+
+
+def test_an_instance_that_is_asked_by_itself_is_a_path_of_the_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = {"topic": "t", "url": "http://lb:8080", "records_per_s": 10, "group": "g"}
+    straight = {"rest_instances": {"r1:8082": "http://r1:8082", "r2:8082": "http://r2:8082"}}
+    spec = {"run_id": "r", "cluster": "leaf", "bootstrap_servers": "nowhere:9092", "rest": part}
+    load = LoadSpec.model_validate(spec | straight)
+    (tmp_path / "load.json").write_text(json.dumps(load.model_dump(mode="json")))
+    board = Board(tmp_path, [actor for part in workers(load).values() for actor in part], create=True)
+    by_path = {lane.path: lane for lane in lanes(load)}
+    running: Any = SimpleNamespace(run_id="r", folder=tmp_path, sends=lambda: True, process=None)
+    live = Live(config(tmp_path / "c"), tmp_path)
+    monkeypatch.setattr(live_module, "sending", lambda _: True)
+    for path, outcome in (("rest", ACKED), ("rest-r1:8082", ACKED), ("rest-r2:8082", FAILED)):
+        lane, seq = by_path[path], np.arange(3)
+        with_rows = EvidenceWriter(tmp_path / "evidence", "ledger", lane.actor, rotate_s=0)
+        ledger = Ledger(with_rows, lane, board.cells(lane.actor), 3)
+        ledger.add(0, seq, seq)
+        ledger.sent(0, 3, 5)
+        ledger.settle(seq, outcome, seq.astype(np.int32), seq, 2_000_000)
+        with_rows.flush()
+    live.look([running], set())
+
+    def of(name: str, path: str, **labels: str) -> float | None:
+        has = {"cluster": "leaf", "topic": "t", "path": path, **labels}
+        return live.registry.get_sample_value(f"kedge_canary_{name}", has)
+
+    assert of("records_total", "rest-r1:8082", outcome="acked") == 3
+    assert of("records_total", "rest-r2:8082", outcome="failed") == 3
+    assert of("records_total", "rest", outcome="acked") == 3
+    assert (of("ack_seconds_count", "rest-r1:8082"), of("ack_seconds_count", "rest")) == (3, 3)
+    ages = {"cluster": "leaf", "path": "rest-r2:8082"}
+    assert live.registry.get_sample_value("kedge_canary_last_ack_age_seconds", ages) is not None
 
 
 @pytest.mark.parametrize(("span", "seconds"), [("90s", 90), ("20m", 1200), ("12h", 43200)])

@@ -169,6 +169,7 @@ class _OfWindow:
         self._folder = folder
         self._load: LoadSpec | None = None
         self._board: Board | None = None
+        self._paths: dict[int, str] = {}
         self._counted: dict[tuple[Way, str], int] = {}
         #: By writer the number of its newest file that was read, and the rows until there. A writer that ends
         #: merges its files in their order, and gives the whole the oldest one's name.
@@ -180,6 +181,7 @@ class _OfWindow:
             with contextlib.suppress(OSError, ValueError, LoadError):
                 self._load = self._load or read_load(self._folder)
                 actors = [actor for part in workers(self._load).values() for actor in part]
+                self._paths = {lane.producer: lane.path for lane in lanes(self._load)}
                 self._board = Board(self._folder, actors)
         return self._load
 
@@ -194,14 +196,14 @@ class _OfWindow:
             return found
         for lane in lanes(load):
             cells = self._board.cells(lane.actor)
-            own = found.setdefault((load.cluster, lane.topic, lane.via), collections.Counter())
+            own = found.setdefault((load.cluster, lane.topic, lane.path), collections.Counter())
             own.update({outcome: int(cells[cell]) for outcome, cell in _OUTCOMES.items()})
             own["sent"] += int(cells[Cell.SENT])
         for via, topic, _ in load.groups().values():
             actors = [a for part in workers(load).values() for a in part if a.startswith(f"{via}-consumer")]
             got = sum(int(self._board.cells(actor)[Cell.DELIVERED]) for actor in actors)
             found[load.cluster, topic, via]["delivered"] = got
-        sent_by = {lane.topic: lane.via for lane in lanes(load)}
+        sent_by = {part.topic: via for via, part in (("kafka", load.kafka), ("rest", load.rest)) if part}
         for place, mirror in enumerate(load.mirrors):
             # By both ways, so that a topic which is copied does not hide one that is not.
             # A copy that is copied once more was sent by neither.
@@ -239,16 +241,18 @@ class _OfWindow:
                 continue
             # A file that is being merged: its rows are read once the load has ended.
             with contextlib.suppress(OSError, ValueError):
-                rows = pq.read_table(path, columns=["topic", "via", "intended_us", until], partitioning=None)
+                names = ["topic", "via", "intended_us", until, *(["producer"] if kind == "ack" else [])]
+                rows = pq.read_table(path, columns=names, partitioning=None)
                 skipped = max(0, before - passed.get(writer, 0)) if ended else 0
                 passed[writer] = passed.get(writer, 0) + rows.num_rows
                 rows = rows.slice(min(skipped, rows.num_rows))
                 self._read[table, writer] = int(number), before + rows.num_rows
                 rows = rows.filter(pc.is_valid(rows[until]))
                 if rows.num_rows:
-                    # A file is of one writer, which has one topic and way.
-                    topic, via = (str(rows[name][0].as_py()) for name in ("topic", "via"))
-                    found.append(((load.cluster, topic, via), _seconds(rows, until)))
+                    # A file is of one writer, which has one topic and way; a ledger's is of one producer.
+                    first = rows.slice(0, 1).to_pylist()[0]
+                    way = self._paths.get(first.get("producer", -1), first["via"])
+                    found.append(((load.cluster, first["topic"], way), _seconds(rows, until)))
         return found
 
 

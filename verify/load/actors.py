@@ -10,19 +10,30 @@ from kedge.evidence.load_options import LoadSpec
 
 WATCH: Final = "watch"
 REST_CONSUMERS: Final = "rest-consumers"
+#: To an instance that gets records straight: whether it answers is asked, not what it carries.
+_TO_INSTANCE_PER_S: Final = 1.0
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One producer: its number in the run, its way, and its share of the rate (records/s)."""
+    """One producer: its number in the run, its way, and its share of the rate (records/s).
+
+    One that sends straight to an instance of a proxy has the ``instance``.
+    """
 
     actor: str
     producer: int
-    via: Literal["kafka", "rest"]
+    via: Literal["kafka", "rest", "rest_instance"]
     topic: str
     rate: float
     record_bytes: int
     per_request: int
+    instance: str | None = None
+
+    @property
+    def path(self) -> str:
+        """The way, and the instance if there is one."""
+        return f"rest-{self.instance}" if self.instance else self.via
 
 
 def group_actor(via: str) -> str:
@@ -65,6 +76,20 @@ def lanes(load: LoadSpec) -> list[Lane]:
                 rest.records_per_request,
             )
             for n in range(first, first + rest.producers)
+        ]
+        first = len(found)
+        found += [
+            Lane(
+                f"rest_instance-producer-{n}",
+                n,
+                "rest_instance",
+                rest.topic,
+                _TO_INSTANCE_PER_S,
+                rest.record_bytes,
+                1,
+                instance,
+            )
+            for n, instance in enumerate(sorted(load.rest_instances), first)
         ]
     return found
 

@@ -35,6 +35,8 @@ PRODUCE_HEADERS: Final = {
 }
 #: Letters of what a proxy says of a failure.
 _SAID: Final = 200
+#: Of a lane to one instance: each open request takes a thread, and there are as many lanes as instances.
+_IN_FLIGHT_STRAIGHT: Final = 2
 
 
 class Entry(NamedTuple):
@@ -76,7 +78,7 @@ async def run(load: LoadSpec, lane: Lane, board: Board, writer: EvidenceWriter, 
     """Produce until the board says stop; the ledger is complete when this returns."""
     if load.rest is None:
         raise ValueError("the load has no part through REST")
-    producer = _Producer(load, load.rest, lane, board, writer, ending)
+    producer = _Producer(load, _straight(load, load.rest, lane), lane, board, writer, ending)
     cells = board.cells(lane.actor)
     cells[Cell.STATE] = ActorState.READY
     while not board.head[Head.GO] and not ending:
@@ -85,6 +87,14 @@ async def run(load: LoadSpec, lane: Lane, board: Board, writer: EvidenceWriter, 
     await producer.run()
     cells[Cell.CPU_US] = cpu_us()
     cells[Cell.STATE] = ActorState.DONE
+
+
+def _straight(load: LoadSpec, rest: RestLoad, lane: Lane) -> RestLoad:
+    """Return ``rest`` with the URL of the lane's instance, if it has one."""
+    if lane.instance is None:
+        return rest
+    url, ca = load.rest_instances[lane.instance], load.rest_instances_ca
+    return rest.model_copy(update={"url": url, "ca": ca, "in_flight": _IN_FLIGHT_STRAIGHT})
 
 
 class _Producer:
@@ -177,10 +187,10 @@ class _Producer:
 
     async def _send(self, first: int, body: bytes) -> None:
         count = self._lane.per_request
-        instance = None
+        instance = self._lane.instance
         try:
             answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._wire.post, body)
-            at_us, instance = now_us(), answer.instance
+            at_us, instance = now_us(), instance or answer.instance
             entries = read_answer(answer.status, answer.body, count)
         except NotSentError as error:
             at_us, entries = now_us(), [Entry(FAILED, error=str(error))] * count

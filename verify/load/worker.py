@@ -57,7 +57,7 @@ def _run(run_dir: Path, name: str, ending: Ending) -> int:
         else:
             lane = next(lane for lane in lanes(load) if lane.actor == name)
             ledger = EvidenceWriter(evidence, "ledger", name)
-            if lane.via == "rest":
+            if lane.via != "kafka":
                 asyncio.run(rest_producers.run(load, lane, board, ledger, ending))
             else:
                 kafka_producer.run(load, lane, board, ledger, ending)

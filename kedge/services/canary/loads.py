@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kedge.evidence.canary import TURNS
 from kedge.plan.findings import Finding
-from kedge.plan.hosts import Inventory
+from kedge.plan.hosts import Inventory, in_url
 from kedge.plan.inventory.clusters import clusters
 from kedge.plan.inventory.security import Security, login_keys
 from kedge.plan.variables import role_variables
@@ -43,6 +43,37 @@ def by_rest(inventory: Inventory, canary: Canary) -> bool:
     return ours and bool(inventory.group(BALANCER))
 
 
+def straight(inventory: Inventory, canary: Canary) -> dict[str, str]:
+    """Return how a canary reaches each host whose REST instances it asks by themselves: URL without port."""
+    if not (by_rest(inventory, canary) and canary.rest_instances) or hindered(inventory, canary):
+        return {}
+    return {
+        host: f"{'https' if _tls(inventory, host) else 'http'}://{in_url(inventory.address(host))}"
+        for host in inventory.group(REST)
+    }
+
+
+def hindered(inventory: Inventory, canary: Canary) -> str:
+    """Return why a canary does not go straight to REST instances; empty where it may."""
+    found = [_tls(inventory, host) for host in inventory.group(REST)]
+    if any(tls.get("clients") == "required" for tls in found):
+        return "they ask for a certificate, which a canary has not"
+    if canary.rest_user and not all(found):
+        return "they speak no TLS, and its password would cross the network in the clear"
+    return ""
+
+
+def instances_ca(inventory: Inventory) -> str | None:
+    """Return the file of the CA that signed the certificates of REST instances; None where they have none."""
+    of_hosts = (_tls(inventory, host) for host in inventory.group(REST))
+    return next((str(tls["ca"]) for tls in of_hosts if tls.get("ca")), None)
+
+
+def _tls(inventory: Inventory, host: str) -> Mapping[str, Any]:
+    tls = inventory.hosts[host].get(f"{REST}_tls")
+    return tls if isinstance(tls, Mapping) else {}
+
+
 def topic(host: str, way: str, turn: int) -> str:
     """Return the topic of a turn, which is the name of its group as well; nothing else may use it."""
     return f"kedge-canary-{host}-{way}-{turn}"
@@ -72,6 +103,8 @@ def _load(inventory: Inventory, host: str, canary: Canary, turn: int) -> dict[st
         login = {"user": canary.rest_user} if canary.rest_user else {}
         ca = {"ca": f"{folder(canary)}/rest-ca.pem"} if canary.rest_ca else {}
         found["rest"] = {**of("rest"), "records_per_request": 1, **login, **ca}
+        if straight(inventory, canary) and instances_ca(inventory):
+            found["rest_instances_ca"] = f"{folder(canary)}/instances-ca.pem"
     return found
 
 

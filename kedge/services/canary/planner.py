@@ -25,9 +25,12 @@ from kedge.services.canary.loads import (
     by_rest,
     canaries,
     folder,
+    hindered,
+    instances_ca,
     judged,
     loads_of,
     secrets,
+    straight,
 )
 from kedge.services.canary.variables import Canary
 from kedge.services.mirror.topics_and_groups import flow_facts
@@ -71,7 +74,8 @@ def plan_canaries(inventory: Inventory) -> Part:
         findings += (wrong := check_model(Levels, "canary_steady_levels", canary.steady_levels))
         steady = judged(canary.steady_levels, **by) if canary.steady_levels and not wrong else {}
         _settings(sheet, canary)
-        _login(sheet, cluster, canary, by["rest"])
+        to_instances = straight(inventory, canary)
+        _login(sheet, cluster, canary, by["rest"], instances_ca(inventory) if to_instances else None)
         _own_login(sheet, inventory, canary)
         _rest(sheet, inventory, canary, by["rest"])
         _judgeable(sheet, canary, merged(levels, steady))
@@ -82,7 +86,9 @@ def plan_canaries(inventory: Inventory) -> Part:
         findings += sheet.findings
         # Half of it is Java's heap, an estimate: Python and what Java has beside its heap take the rest.
         audit = {"memory": f"{canary.audit_memory_mib}M", "heap": f"{canary.audit_memory_mib // 2}m"}
-        software = {"loads": loads, "levels": levels, "steady": steady, "audit": audit}
+        software = {
+            "loads": loads, "levels": levels, "steady": steady, "audit": audit, "straight": to_instances,
+        }  # fmt: skip
         instance = PlannedInstance(canary.cluster, sheet.by_file(), canary.port, software)
         services[host] = {SERVICE: (instance,)}
     return Part(services=services, topics=planned_topics, findings=tuple(findings))
@@ -108,7 +114,7 @@ def _settings(sheet: Sheet, canary: Canary) -> None:
     put_stop(sheet, unit, SERVICE, canary.stop_seconds, why, _OURS, "estimate")
 
 
-def _login(sheet: Sheet, cluster: KafkaCluster, canary: Canary, rest: bool) -> None:
+def _login(sheet: Sheet, cluster: KafkaCluster, canary: Canary, rest: bool, of_instances: str | None) -> None:
     security = cluster.security
     login_of(sheet, SERVICE, security, Login(canary.user, canary.password))
     home = folder(canary)
@@ -123,6 +129,8 @@ def _login(sheet: Sheet, cluster: KafkaCluster, canary: Canary, rest: bool) -> N
         put_file(sheet, f"{home}/ca.pem", "client.security", {"certificate": str(security.ca)})
     if rest and canary.rest_ca:
         put_file(sheet, f"{home}/rest-ca.pem", "client.security", {"certificate": canary.rest_ca})
+    if of_instances:
+        put_file(sheet, f"{home}/instances-ca.pem", "client.security", {"certificate": of_instances})
     values = json.dumps(secrets(security, canary), sort_keys=True)
     file, secret, why = f"{home}/environment", values != "{}", "the login of the load"
     sheet.settings.append(
@@ -169,6 +177,8 @@ def _rest(sheet: Sheet, inventory: Inventory, canary: Canary, rest: bool) -> Non
             "set canary_rest_user and canary_rest_password to a login of kafka_rest_users",
             variable="canary_rest_user",
         )
+    if canary.rest_instances and (why := hindered(inventory, canary)):
+        sheet.note("canary.rest", f"the canary does not ask REST instances by themselves: {why}", "")
 
 
 def _judgeable(sheet: Sheet, canary: Canary, levels: Mapping[str, Any]) -> None:
