@@ -7,9 +7,12 @@ from pathlib import Path
 
 
 def replace_text(path: Path, text: str, *, private: bool = False) -> None:
-    """Write a file beside its place, and rename it there when it is on the disk; raises OSError.
+    """Write a file beside its place, and rename it there when it is on the disk.
 
     ``private`` keeps it from everybody but its owner.
+
+    Raises:
+        OSError: naming the file, also if the disk filled up halfway.
     """
     hidden = path.with_name(f".{path.name.lstrip('.')}.{os.getpid()}.tmp")
     hidden.unlink(missing_ok=True)
@@ -20,6 +23,9 @@ def replace_text(path: Path, text: str, *, private: bool = False) -> None:
             file.flush()
             os.fsync(handle)
         hidden.replace(path)
+    except OSError as error:
+        hidden.unlink(missing_ok=True)
+        raise type(error)(error.errno, error.strerror, str(path)) from error
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise

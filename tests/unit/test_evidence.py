@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,22 @@ def test_a_file_that_is_replaced_is_whole_wherever_its_writer_is_killed(tmp_path
         if not kill.killed:
             break
     assert at > 1
+
+
+def test_a_file_for_which_the_disk_is_too_full_is_named_and_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "plan.json"
+    replace_text(file, "old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=str(file)):
+        replace_text(file, "new")
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
