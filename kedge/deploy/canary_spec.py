@@ -9,7 +9,6 @@ from typing import Any
 from kedge.deploy.load_spec import load_spec
 from kedge.plan.document import planned_instances
 from kedge.services.canary.loads import SERVICE
-from kedge.services.rest.distribution import SERVICE as REST
 
 #: Keys of clients that name files of the control machine, or what the canary has not.
 _NOT_ITS_OWN = ("ssl.certificate.location", "ssl.key.location", "https.ca.location")
@@ -38,12 +37,7 @@ def canary_parts(plan: Mapping[str, Any], cluster: str) -> list[Mapping[str, Any
 
 def _with_loads(plan: Mapping[str, Any], instance: Mapping[str, Any]) -> dict[str, Any]:
     about = instance["software"]
-    straight = {
-        f"{host}:{one['port']}": f"{url}:{one['port']}"
-        for host, url in about["straight"].items()
-        for one in planned_instances(plan, host, REST)
-    }
-    loads = [_load(plan, verify, straight) for verify in about["loads"]]
+    loads = [_load(plan, verify) for verify in about["loads"]]
     document = {"loads": loads, "levels": about["levels"], "steady": about["steady"]}
     row = {
         "file": f"/etc/{SERVICE}/{instance['name']}/loads.json",
@@ -59,10 +53,8 @@ def _with_loads(plan: Mapping[str, Any], instance: Mapping[str, Any]) -> dict[st
     return {**instance, "settings": [*instance["settings"], row]}
 
 
-def _load(plan: Mapping[str, Any], verify: Mapping[str, Any], straight: Mapping[str, str]) -> dict[str, Any]:
+def _load(plan: Mapping[str, Any], verify: Mapping[str, Any]) -> dict[str, Any]:
     load = load_spec(verify, plan, "set by the canary")
-    if straight:
-        load["rest_instances"] = straight
     own = verify.get("client", {})
     load["client"] = {**{k: v for k, v in load["client"].items() if k not in _NOT_ITS_OWN}, **own}
     # It has no login on clusters that ask for one, but on its own.

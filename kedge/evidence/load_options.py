@@ -180,7 +180,7 @@ class LoadSpec(_Model):
     rest: RestLoad | None = None
     """The load through the REST proxies."""
     rest_instances: dict[Instance, Origin] = {}
-    """Base URLs of REST instances that each get one record a second straight, by their names (HOST:PORT)."""
+    """Base URLs of REST instances that each get a record in 5 s straight, by their names (HOST:PORT)."""
     rest_instances_ca: Text | None = None
     """File of the CA by which certificates of these instances are checked."""
     sampling_ms: int = Field(100, ge=1)

@@ -11,7 +11,7 @@ from kedge.evidence.load_options import LoadSpec
 WATCH: Final = "watch"
 REST_CONSUMERS: Final = "rest-consumers"
 #: To an instance that gets records straight: whether it answers is asked, not what it carries.
-_TO_INSTANCE_PER_S: Final = 1.0
+_TO_INSTANCE_PER_S: Final = 0.2
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory, in_url
 from kedge.plan.inventory.clusters import clusters
 from kedge.plan.inventory.security import Security, login_keys
+from kedge.plan.plan import Part
 from kedge.plan.variables import role_variables
 from kedge.services.canary.variables import Canary
 from kedge.services.rest.distribution import SERVICE as REST
@@ -43,14 +44,17 @@ def by_rest(inventory: Inventory, canary: Canary) -> bool:
     return ours and bool(inventory.group(BALANCER))
 
 
-def straight(inventory: Inventory, canary: Canary) -> dict[str, str]:
-    """Return how a canary reaches each host whose REST instances it asks by themselves: URL without port."""
+def straight(inventory: Inventory, canary: Canary, rest: Part) -> dict[str, Any]:
+    """Return the part of a load that asks each planned REST instance by itself; empty where none is asked."""
     if not (by_rest(inventory, canary) and canary.rest_instances) or hindered(inventory, canary):
         return {}
-    return {
-        host: f"{'https' if _tls(inventory, host) else 'http'}://{in_url(inventory.address(host))}"
-        for host in inventory.group(REST)
-    }
+    found = {}
+    for host, of_host in rest.services.items():
+        scheme = "https" if _tls(inventory, host) else "http"
+        for one in of_host.get(REST, ()):
+            found[f"{host}:{one.port}"] = f"{scheme}://{in_url(inventory.address(host))}:{one.port}"
+    ca = {"rest_instances_ca": instances_ca_of(canary)} if instances_ca(inventory) else {}
+    return {"rest_instances": found, **ca}
 
 
 def hindered(inventory: Inventory, canary: Canary) -> str:
@@ -67,6 +71,11 @@ def instances_ca(inventory: Inventory) -> str | None:
     """Return the file of the CA that signed the certificates of REST instances; None where they have none."""
     of_hosts = (_tls(inventory, host) for host in inventory.group(REST))
     return next((str(tls["ca"]) for tls in of_hosts if tls.get("ca")), None)
+
+
+def instances_ca_of(canary: Canary) -> str:
+    """Return where that file lies on the canary's host."""
+    return f"{folder(canary)}/instances-ca.pem"
 
 
 def _tls(inventory: Inventory, host: str) -> Mapping[str, Any]:
@@ -103,8 +112,6 @@ def _load(inventory: Inventory, host: str, canary: Canary, turn: int) -> dict[st
         login = {"user": canary.rest_user} if canary.rest_user else {}
         ca = {"ca": f"{folder(canary)}/rest-ca.pem"} if canary.rest_ca else {}
         found["rest"] = {**of("rest"), "records_per_request": 1, **login, **ca}
-        if straight(inventory, canary) and instances_ca(inventory):
-            found["rest_instances_ca"] = f"{folder(canary)}/instances-ca.pem"
     return found
 
 

@@ -27,6 +27,7 @@ from kedge.services.canary.loads import (
     folder,
     hindered,
     instances_ca,
+    instances_ca_of,
     judged,
     loads_of,
     secrets,
@@ -45,13 +46,19 @@ _RANKS: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _SHARE: Final = 0.01
 #: An audit may be so late before the records of its window are gone.
 _RETENTION_MS: Final = 6 * 3600 * 1000
+#: Threads of two windows; and in both those that ask an instance by itself, one and two for its requests.
+_TASKS: Final = 512
+_TASKS_OF_INSTANCE: Final = 6
 _OURS: Final = "the inventory"
 
 Topics = dict[str, dict[str, tuple[Setting, ...]]]
 
 
-def plan_canaries(inventory: Inventory) -> Part:
-    """Plan the canaries of the group ``canary``, one instance a host, and their topics."""
+def plan_canaries(inventory: Inventory, rest: Part) -> Part:
+    """Plan the canaries of the group ``canary``, one instance a host, and their topics.
+
+    ``rest`` has the REST instances that are planned.
+    """
     found, findings = canaries(inventory)
     known, names = clusters(inventory)[0], cluster_names(inventory)
     services: dict[str, dict[str, tuple[PlannedInstance, ...]]] = {}
@@ -73,8 +80,8 @@ def plan_canaries(inventory: Inventory) -> Part:
         levels = judged(service_levels(inventory), **by)
         findings += (wrong := check_model(Levels, "canary_steady_levels", canary.steady_levels))
         steady = judged(canary.steady_levels, **by) if canary.steady_levels and not wrong else {}
-        _settings(sheet, canary)
-        to_instances = straight(inventory, canary)
+        to_instances = straight(inventory, canary, rest)
+        _settings(sheet, canary, len(to_instances.get("rest_instances", ())))
         _login(sheet, cluster, canary, by["rest"], instances_ca(inventory) if to_instances else None)
         _own_login(sheet, inventory, canary)
         _rest(sheet, inventory, canary, by["rest"])
@@ -87,14 +94,17 @@ def plan_canaries(inventory: Inventory) -> Part:
         # Half of it is Java's heap, an estimate: Python and what Java has beside its heap take the rest.
         audit = {"memory": f"{canary.audit_memory_mib}M", "heap": f"{canary.audit_memory_mib // 2}m"}
         software = {
-            "loads": loads, "levels": levels, "steady": steady, "audit": audit, "straight": to_instances,
-        }  # fmt: skip
+            "loads": [load | to_instances for load in loads],
+            "levels": levels,
+            "steady": steady,
+            "audit": audit,
+        }
         instance = PlannedInstance(canary.cluster, sheet.by_file(), canary.port, software)
         services[host] = {SERVICE: (instance,)}
     return Part(services=services, topics=planned_topics, findings=tuple(findings))
 
 
-def _settings(sheet: Sheet, canary: Canary) -> None:
+def _settings(sheet: Sheet, canary: Canary, instances: int) -> None:
     file = f"{folder(canary)}/canary.yaml"
     unit = f"/etc/systemd/system/{SERVICE}@{canary.cluster}.service.d/10-kedge.conf"
 
@@ -109,7 +119,7 @@ def _settings(sheet: Sheet, canary: Canary) -> None:
     put("scrape_port", "scrape", canary.port, "where Prometheus asks for the metrics")
     two = "processes of two windows, which overlap; an estimate"
     put("MemoryMax", "memory", f"{canary.memory_mib}M", two, unit)
-    put("TasksMax", "memory", 512, f"threads of clients in {two}", unit)
+    put("TasksMax", "memory", _TASKS + _TASKS_OF_INSTANCE * instances, f"threads of clients in {two}", unit)
     why = "what was sent is read, so that the last window is whole"
     put_stop(sheet, unit, SERVICE, canary.stop_seconds, why, _OURS, "estimate")
 
@@ -130,7 +140,7 @@ def _login(sheet: Sheet, cluster: KafkaCluster, canary: Canary, rest: bool, of_i
     if rest and canary.rest_ca:
         put_file(sheet, f"{home}/rest-ca.pem", "client.security", {"certificate": canary.rest_ca})
     if of_instances:
-        put_file(sheet, f"{home}/instances-ca.pem", "client.security", {"certificate": of_instances})
+        put_file(sheet, instances_ca_of(canary), "client.security", {"certificate": of_instances})
     values = json.dumps(secrets(security, canary), sort_keys=True)
     file, secret, why = f"{home}/environment", values != "{}", "the login of the load"
     sheet.settings.append(

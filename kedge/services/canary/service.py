@@ -9,12 +9,13 @@ from kedge.plan.service import JavaNeed, Ports, Service, own_clusters, ready
 from kedge.services.canary.loads import OF_ROLE, SERVICE
 from kedge.services.canary.planner import plan_canaries
 from kedge.services.canary.variables import Canary
+from kedge.services.rest.distribution import SERVICE as REST
 
 CANARY: Final = Service(
     name=SERVICE,
     variables=Canary,
     of_role=OF_ROLE,
-    plan=lambda given: plan_canaries(given.inventory),
+    plan=lambda given: plan_canaries(given.inventory, given.parts[REST]),
     clusters=own_clusters(SERVICE),
     java=lambda *_: JavaNeed(17, "PySpark 4, with which the canary is audited", JAVA_FACTS),
     ports=Ports(f"{SERVICE}_port"),

@@ -31,7 +31,7 @@ class Canary(Strict):
     rest: Annotated[bool | None, Since("0.2.0")] = None
     """Whether it also sends through the balancer of the REST proxies; if not set, where there is one."""
     rest_instances: Annotated[bool, Since("0.2.0")] = True
-    """Whether what goes through the balancer is also sent straight to each REST instance, 1 record/s."""
+    """Whether what goes through the balancer is also sent straight to each REST instance, a record in 5 s."""
     rest_user: Annotated[str | None, Since("0.2.0")] = None
     """Login to proxies that require one."""
     rest_password: Annotated[Password | None, Since("0.2.0")] = None
