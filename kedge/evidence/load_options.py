@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,8 +16,12 @@ from kedge.evidence.watch_options import WatchOptions
 Client = dict[str, str | int | float | bool]
 Text = Annotated[str, Field(min_length=1)]
 Rate = Annotated[float, Field(gt=0)]
-Instance = Annotated[str, Field(pattern=r"^[^\s/?#@:]+:[0-9]+$")]
+Instance = Annotated[str, Field(pattern=r"^[^\s/?#@]+:[0-9]+$")]
 Origin = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+$")]
+
+
+#: Records/s that an instance gets directly: enough to see whether it answers.
+TO_INSTANCE_PER_S: Final = 0.2
 
 
 class LoadError(Exception):
@@ -180,7 +184,7 @@ class LoadSpec(_Model):
     rest: RestLoad | None = None
     """The load through the REST proxies."""
     rest_instances: dict[Instance, Origin] = {}
-    """Base URLs of REST instances that each get a record in 5 s straight, by their names (HOST:PORT)."""
+    """Base URLs of REST instances that each get records directly, by their names (HOST:PORT)."""
     rest_instances_ca: Text | None = None
     """File of the CA by which certificates of these instances are checked."""
     sampling_ms: int = Field(100, ge=1)

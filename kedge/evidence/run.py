@@ -81,6 +81,10 @@ class TopicRange(_Part):
         }
 
 
+#: The interface (``via``) of what goes to REST instances directly, beside ``kafka`` and ``rest``.
+REST_INSTANCE: Final = "rest_instance"
+
+
 class Producer(_Part):
     """What one generator was asked to do, and how many records it says that it wrote into its ledger."""
 

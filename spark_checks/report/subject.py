@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from kedge.evidence.release import VERSION
-from kedge.evidence.run import DeployedService, IntendedLoad, Machine, PlannedTopic, Run, Watch
+from kedge.evidence.run import REST_INSTANCE, DeployedService, IntendedLoad, Machine, PlannedTopic, Run, Watch
 
 #: Said of what older evidence lacks.
 NOT_RECORDED: Final = "not recorded"
@@ -95,7 +95,9 @@ def loads(run: Run) -> list[IntendedLoad]:
 
 def _loads(run: Run) -> Iterator[IntendedLoad]:
     key = lambda one: (one.via, one.topic)  # noqa: E731 - sorts and groups alike
-    for (via, topic), producers in groupby(sorted(run.producers.values(), key=key), key):
+    # How many instances are asked follows from how many there are.
+    of_load = [one for one in run.producers.values() if one.via != REST_INSTANCE]
+    for (via, topic), producers in groupby(sorted(of_load, key=key), key):
         rates = [one.records_per_s for one in producers]
         yield IntendedLoad(via=via, topic=topic, records_per_s=sum(rates), producers=len(rates))
 

@@ -171,11 +171,11 @@ def test_between_topic_and_group_exactly_what_happened_is_found(
 
 
 _SWAPPED = [(0, 1, 0, 5), (1, 0, 1, 6)]
-STRAIGHT = "those straight to an instance as well"
+DIRECT = "those that go to instances directly as well"
 REST_CASES: dict[str, tuple[list[tuple[int, int, int, int]], list[int]]] = {
     # seq, offset, sent, acknowledged
     "requests in flight at once may swap": (_SWAPPED, []),
-    STRAIGHT: (_SWAPPED, []),
+    DIRECT: (_SWAPPED, []),
     "a request after the answer to another lies behind it": ([(0, 1, 0, 1), (1, 0, 2, 3)], [1]),
     "the records of one request keep their order": ([(0, 1, 0, 5), (1, 0, 0, 5)], [0]),
 }
@@ -186,7 +186,7 @@ def rest_found(spark: SparkSession) -> dict[str, Any]:
     rest: Row = {"via": "rest", "instance": "h:8082"}
     ledger, records = [], []
     for n, (case, (numbers, _)) in enumerate(REST_CASES.items()):
-        via = {"via": "rest_instance"} if case == STRAIGHT else {}
+        via = {"via": "rest_instance"} if case == DIRECT else {}
         for seq, offset, at, acked in numbers:
             times = {"sent_us": us(at), "acked_us": us(acked)}
             ledger += of_case([sent(seq, offset=offset) | times | rest | via], n)

@@ -176,6 +176,16 @@ def test_an_empty_second_fails_unless_a_restart_explains_it(spark: SparkSession)
     assert throughput.check(evidence(spark, ledger=rows, actions=RESTART), level).verdict == "pass"
 
 
+def test_instances_that_are_sent_to_directly_have_rates_and_no_empty_seconds(spark: SparkSession) -> None:
+    about = run(producers={"0": {"via": "kafka", "topic": "t"}, "1": {"via": "rest_instance", "topic": "t"}})
+    direct = {"producer": 1, "via": "rest_instance", "instance": "r1:8082"}
+    rows = [*steady(), *(sent(n, intended_us=us(5 * n), acked_us=us(5 * n)) | direct for n in range(2))]
+    result = throughput.check(evidence(spark, about, ledger=rows), levels())
+    assert result.measured["rest_instance"]["by_instance_records_per_s"].keys() == {"r1:8082"}
+    assert "empty_second" not in result.anomalies
+    assert [figure.what for figure in result.figures] == ["kafka"]
+
+
 def test_what_has_no_level_is_measured_and_does_not_pass(spark: SparkSession) -> None:
     tables = evidence(spark, ledger=steady(), actions=RESTART)
     found = {
@@ -235,6 +245,8 @@ def test_latency_counts_from_the_intended_time_and_drops_the_warm_up(spark: Spar
     assert result.verdict == "fail"
     assert "delivery_max_ms" in result.because
     assert "ack_p99_ms" not in result.because
+    timeline = result.series["by_second"]["kafka"]
+    assert [(p50, p99) for _, p50, p99 in timeline] == [(500, 990), (1000, 1000)]
 
 
 def test_a_level_within_the_clock_error_and_one_without_evidence_are_unknown(spark: SparkSession) -> None:

@@ -434,7 +434,7 @@ def test_rest_goes_through_the_planned_balancer_where_it_writes_to_the_cluster_o
     assert "kedge-canary-rest1-rest-0" not in alone["topics"]["leaf"]
 
 
-def straight_from(**variables: Any) -> tuple[Plan, dict[str, Any]]:
+def direct_to(**variables: Any) -> tuple[Plan, dict[str, Any]]:
     groups = {"rest_balancer": ("lb1",), "canary": ("rest1",)}
     common = {"canary_cluster": "leaf", **variables}
     plan = make_plan(rest(2, groups=groups, common=common))
@@ -444,12 +444,12 @@ def straight_from(**variables: Any) -> tuple[Plan, dict[str, Any]]:
     return plan, json.loads(instance["settings"][-1]["value"])["loads"][0]
 
 
-def test_each_rest_instance_is_asked_by_itself() -> None:
-    _, load = straight_from()
+def test_each_rest_instance_is_sent_to_directly() -> None:
+    _, load = direct_to()
     assert set(load["rest_instances"]) >= {"rest1:8082", "rest2:8082"}
     assert load["rest_instances"]["rest2:8082"] == "http://rest2:8082"
     assert "rest_instances_ca" not in load
-    assert "rest_instances" not in straight_from(canary_rest_instances=False)[1]
+    assert "rest_instances" not in direct_to(canary_rest_instances=False)[1]
 
 
 @pytest.mark.parametrize(
@@ -457,7 +457,7 @@ def test_each_rest_instance_is_asked_by_itself() -> None:
     [
         ({"clients": "none"}, {}, ""),
         ({"clients": "requested"}, {"canary_rest_user": "canary"}, ""),
-        ({"clients": "required"}, {}, "they ask for a certificate"),
+        ({"clients": "required"}, {}, "they require a certificate"),
         (None, {"canary_rest_user": "canary"}, "its password would cross the network in the clear"),
     ],
 )
@@ -465,7 +465,7 @@ def test_a_canary_shows_instances_no_certificate_and_no_password_in_the_clear(
     tls: dict[str, str] | None, variables: dict[str, Any], why: str
 ) -> None:
     files = {"certificate": "rest.pem", "key": "rest.key", "ca": "ca.pem"}
-    plan, load = straight_from(kafka_rest_tls=tls and files | tls, **variables)
+    plan, load = direct_to(kafka_rest_tls=tls and files | tls, **variables)
     assert load.get("rest_instances", {}).get("rest2:8082") == (None if why else "https://rest2:8082")
     placed = [s for s in plan.services["rest1"]["canary"][0].settings if s.file.endswith("/instances-ca.pem")]
     assert [s.value for s in placed] == [] if why else ["ca.pem"]
@@ -689,11 +689,11 @@ def test_what_was_delivered_last_is_in_the_histograms_once_the_load_has_merged_i
 
     def deliver(seconds: int) -> None:
         row = {"group": "g", "consumer": "c", "topic": "t0", "via": "kafka", "partition": 0, "offset": 0}
-        writer.append({**row, "intended_us": [0], "received_us": [seconds * 1_000_000]})
+        writer.append({**row, "producer": 0, "intended_us": [0], "received_us": [seconds * 1_000_000]})
         writer.flush()
 
     def took(**options: bool) -> list[float]:
-        return [s for _, seconds in one.took("delivery", **options) for s in seconds]
+        return [s for took in one.took("delivery", **options) for s in took.seconds]
 
     deliver(1)
     deliver(2)
@@ -752,27 +752,33 @@ def test_a_mirror_that_stands_still_has_an_age_and_so_an_alert(
     assert sample_after(1, 3) == (14, 0)
 
 
-def test_an_instance_that_is_asked_by_itself_is_a_path_of_the_metrics(
+def test_an_instance_that_is_sent_to_directly_is_a_path_of_the_metrics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = {"topic": "t", "url": "http://lb:8080", "records_per_s": 10, "group": "g"}
-    straight = {"rest_instances": {"r1:8082": "http://r1:8082", "r2:8082": "http://r2:8082"}}
+    direct = {"rest_instances": {"r1:8082": "http://r1:8082", "r2:8082": "http://r2:8082"}}
     spec = {"run_id": "r", "cluster": "leaf", "bootstrap_servers": "nowhere:9092", "rest": part}
-    load = LoadSpec.model_validate(spec | straight)
+    load = LoadSpec.model_validate(spec | direct)
     (tmp_path / "load.json").write_text(json.dumps(load.model_dump(mode="json")))
     board = Board(tmp_path, [actor for part in workers(load).values() for actor in part], create=True)
-    by_path = {lane.path: lane for lane in lanes(load)}
+    by_rest, to_each = lanes(load)
     running: Any = SimpleNamespace(run_id="r", folder=tmp_path, sends=lambda: True, process=None)
     live = Live(config(tmp_path / "c"), tmp_path)
     monkeypatch.setattr(live_module, "sending", lambda _: True)
-    for path, outcome in (("rest", ACKED), ("rest-r1:8082", ACKED), ("rest-r2:8082", FAILED)):
-        lane, seq = by_path[path], np.arange(3)
-        with_rows = EvidenceWriter(tmp_path / "evidence", "ledger", lane.actor, rotate_s=0)
-        ledger = Ledger(with_rows, lane, board.cells(lane.actor), 3)
+    rows = [(by_rest, "r1:8082", ACKED), (to_each, "r1:8082", ACKED), (to_each, "r2:8082", FAILED)]
+    for number, (lane, instance, outcome) in enumerate(rows):
+        seq = np.arange(3)
+        writer = EvidenceWriter(tmp_path / "evidence", "ledger", f"{lane.actor}-{number}", rotate_s=0)
+        ledger = Ledger(writer, lane, board.cells(lane.actor), 3)
         ledger.add(0, seq, seq)
         ledger.sent(0, 3, 5)
-        ledger.settle(seq, outcome, seq.astype(np.int32), seq, 2_000_000)
-        with_rows.flush()
+        ledger.settle(seq, outcome, seq.astype(np.int32), seq, 2_000_000, instance=instance)
+        writer.flush()
+    got = EvidenceWriter(tmp_path / "evidence", "deliveries", "w", rotate_s=0)
+    read = {"group": "g", "consumer": "c", "topic": "t", "via": "rest", "partition": 0, "offset": 0}
+    both = np.array([by_rest.producer, to_each.producer])
+    got.append({**read, "producer": both, "intended_us": [0, 0], "received_us": [1_000_000, 30_000_000]})
+    got.flush()
     live.look([running], set())
 
     def of(name: str, path: str, **labels: str) -> float | None:
@@ -782,7 +788,9 @@ def test_an_instance_that_is_asked_by_itself_is_a_path_of_the_metrics(
     assert of("records_total", "rest-r1:8082", outcome="acked") == 3
     assert of("records_total", "rest-r2:8082", outcome="failed") == 3
     assert of("records_total", "rest", outcome="acked") == 3
+    assert of("sent_total", "rest-r2:8082") == 3
     assert (of("ack_seconds_count", "rest-r1:8082"), of("ack_seconds_count", "rest")) == (3, 3)
+    assert (of("delivery_seconds_count", "rest"), of("delivery_seconds_sum", "rest")) == (1, 1)
     ages = {"cluster": "leaf", "path": "rest-r2:8082"}
     assert live.registry.get_sample_value("kedge_canary_last_ack_age_seconds", ages) is not None
 
@@ -868,6 +876,9 @@ ALERTS = {
     "silence in a planned change": ([series(AGE, "0 15 30 45 60", path="kafka"), PLANNED], "1m", ""),
     "silence beyond a planned change": ([series(AGE, "0+15x20", path="kafka"), PLANNED], "4m", "NoAck"),
     "records that failed": ([series("kedge_canary_records_total", "0x4 3x10", outcome="failed", **TOPIC)], "90s", "Errors"),
+    "an instance that takes none": ([series(AGE, "0 15 30 45 60", path="rest-r1:8082")], "1m", "Instance"),
+    "one that is down on purpose": ([series(AGE, "0+15x20", path="rest-r1:8082"), PLANNED], "4m", ""),
+    "an instance that fails records": ([series("kedge_canary_records_total", "0x4 3x10", outcome="failed", cluster="leaf", topic="t", path="rest-r1:8082")], "90s", "Instance"),
     "a window that failed": ([series(VERDICT, "1x10", verdict="fail")], "1m", "WindowFailed"),
     "one unknown window": ([series(VERDICT, "1x20 0x60", verdict="unknown")], "8m", ""),
     "nothing but unknown windows": ([series(VERDICT, "1x60", verdict="unknown")], "12m", "WindowUnknown"),
@@ -895,7 +906,7 @@ def play(rules_file: Path, rows: list[dict[str, str]], at: str, raised: dict[str
 def test_alerts_are_raised_by_faults_and_not_by_planned_changes(case: str, written: Path) -> None:
     rows, at, name = ALERTS[case]
     sending = [] if name == "Silent" else [series("kedge_canary_sending", "1x100")]
-    alerts = ("NoAck", "Errors", "WindowFailed", "WindowUnknown", "Silent")
+    alerts = ("NoAck", "Errors", "Instance", "WindowFailed", "WindowUnknown", "Silent")
     play(
         written, [*rows, *sending], at, {f'alertname="KedgeCanary{one}"': int(one == name) for one in alerts}
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import collections
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
@@ -23,6 +24,7 @@ from kedge.evidence.canary import (
     thresholds,
 )
 from kedge.evidence.load_options import LoadError, LoadSpec, read_load
+from kedge.evidence.run import REST_INSTANCE
 from verify.canary.windows import RunningWindow, sending
 from verify.load.actors import lanes, mirror_actor, workers
 from verify.load.board import Board, Cell
@@ -37,6 +39,14 @@ _LABELS: Final = ("cluster", "topic", "path")
 _KINDS: Final = 60
 
 Way = tuple[str, str, str]
+
+
+class Took(NamedTuple):
+    """Of new rows the seconds from their intended times; outcomes where no board has them."""
+
+    way: Way
+    seconds: list[float]
+    outcomes: collections.Counter[str]
 
 
 class Live:
@@ -129,10 +139,16 @@ class Live:
 
     def _observe(self, one: _OfWindow, *, ended: bool = False) -> None:
         for kind, histogram in self._took.items():
-            for way, seconds in one.took(kind, ended=ended):
-                child = histogram.labels(*way)
-                for each in seconds:
+            for took in one.took(kind, ended=ended):
+                child = histogram.labels(*took.way)
+                for each in took.seconds:
                     child.observe(each)
+                for outcome, count in took.outcomes.items():
+                    self._records.labels(*took.way, outcome).inc(count)
+                    self._sent.labels(*took.way).inc(count)
+                of = ("ack", took.way[0], took.way[2])
+                if took.outcomes["acked"] or (took.outcomes and of not in self._last):
+                    self._last[of] = time.monotonic()
 
     def _look_at_results(self) -> None:
         there = folders(self._home)
@@ -169,7 +185,8 @@ class _OfWindow:
         self._folder = folder
         self._load: LoadSpec | None = None
         self._board: Board | None = None
-        self._paths: dict[int, str] = {}
+        #: The producer that sends to instances directly, if there is one.
+        self._direct = -1
         self._counted: dict[tuple[Way, str], int] = {}
         #: By writer the number of its newest file that was read, and the rows until there. A writer that ends
         #: merges its files in their order, and gives the whole the oldest one's name.
@@ -181,7 +198,8 @@ class _OfWindow:
             with contextlib.suppress(OSError, ValueError, LoadError):
                 self._load = self._load or read_load(self._folder)
                 actors = [actor for part in workers(self._load).values() for actor in part]
-                self._paths = {lane.producer: lane.path for lane in lanes(self._load)}
+                of_lanes = {lane.via: lane.producer for lane in lanes(self._load)}
+                self._direct = of_lanes.get(REST_INSTANCE, -1)
                 self._board = Board(self._folder, actors)
         return self._load
 
@@ -195,8 +213,11 @@ class _OfWindow:
         if load is None or self._board is None:
             return found
         for lane in lanes(load):
+            if lane.via == REST_INSTANCE:
+                # Only its files have what each instance answered.
+                continue
             cells = self._board.cells(lane.actor)
-            own = found.setdefault((load.cluster, lane.topic, lane.path), collections.Counter())
+            own = found.setdefault((load.cluster, lane.topic, lane.via), collections.Counter())
             own.update({outcome: int(cells[cell]) for outcome, cell in _OUTCOMES.items()})
             own["sent"] += int(cells[Cell.SENT])
         for via, topic, _ in load.groups().values():
@@ -222,11 +243,13 @@ class _OfWindow:
         self._counted[way, what] = max(now, self._counted.get((way, what), 0))
         return more
 
-    def took(self, kind: str, *, ended: bool = False) -> list[tuple[Way, list[float]]]:
-        """Return the seconds from the intended times that new files have, by way; all of them once ended."""
+    def took(self, kind: str, *, ended: bool = False) -> list[Took]:
+        """Return what new files have, by way; what is left of them once ended."""
         load = self._open()
         table, until = ("ledger", "acked_us") if kind == "ack" else ("deliveries", "received_us")
-        found: list[tuple[Way, list[float]]] = []
+        names = ["topic", "via", "producer", "intended_us", until]
+        names += ["instance", "outcome"] if kind == "ack" else []
+        found: list[Took] = []
         files = sorted(
             (self._folder / "evidence" / table).glob("[!.]*.parquet"),
             key=lambda path: int(path.stem.rpartition("-")[2]),
@@ -241,21 +264,31 @@ class _OfWindow:
                 continue
             # A file that is being merged: its rows are read once the load has ended.
             with contextlib.suppress(OSError, ValueError):
-                names = ["topic", "via", "intended_us", until, *(["producer"] if kind == "ack" else [])]
                 rows = pq.read_table(path, columns=names, partitioning=None)
                 skipped = max(0, before - passed.get(writer, 0)) if ended else 0
                 passed[writer] = passed.get(writer, 0) + rows.num_rows
                 rows = rows.slice(min(skipped, rows.num_rows))
                 self._read[table, writer] = int(number), before + rows.num_rows
-                rows = rows.filter(pc.is_valid(rows[until]))
-                if rows.num_rows:
-                    # A file is of one writer, which has one topic and way; a ledger's is of one producer.
-                    first = rows.slice(0, 1).to_pylist()[0]
-                    way = self._paths.get(first.get("producer", -1), first["via"])
-                    found.append(((load.cluster, first["topic"], way), _seconds(rows, until)))
+                found += self._by_way(load.cluster, rows, until)
         return found
+
+    def _by_way(self, cluster: str, rows: pa.Table, until: str) -> Iterator[Took]:
+        """Yield rows of one file: of one topic and interface, unless the ledger tells the instances apart."""
+        if not rows.num_rows:
+            return
+        first = rows.slice(0, 1).to_pylist()[0]
+        if "instance" in first and first["via"] == REST_INSTANCE:
+            for instance in rows["instance"].drop_null().unique().to_pylist():
+                mine = rows.filter(pc.equal(rows["instance"], instance))
+                outcomes = collections.Counter(mine["outcome"].to_pylist())
+                yield Took((cluster, first["topic"], f"rest-{instance}"), _seconds(mine, until), outcomes)
+            return
+        # A group that reads what the balancer took also reads what instances got directly.
+        rows = rows.filter(pc.not_equal(rows["producer"], self._direct))
+        yield Took((cluster, first["topic"], first["via"]), _seconds(rows, until), collections.Counter())
 
 
 def _seconds(rows: Any, until: str) -> list[float]:
+    rows = rows.filter(pc.is_valid(rows[until]))
     took = np.asarray(rows[until]) - np.asarray(rows["intended_us"])
     return [float(one) for one in np.maximum(took, 0) / 1e6]

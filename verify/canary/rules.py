@@ -36,6 +36,8 @@ _BURNS: Final = (
 #: Seconds without an answer before a person is told; while a change goes on, so many more.
 _SILENT_S: Final = 20
 _SILENT_PLANNED_S: Final = 180
+#: Paths of REST instances that are sent to directly (rest-HOST:PORT).
+_DIRECT: Final = "rest-.+"
 _STEADY: Final = "unless on (cluster) kedge_canary_planned == 1"
 
 
@@ -102,17 +104,24 @@ def rules(canaries: Iterable[CanaryOf]) -> dict[str, Any]:
 def _alerts(one: CanaryOf) -> Iterator[dict[str, Any]]:
     of, on = f'cluster="{one.cluster}"', "on cluster {{ $labels.cluster }}"
     for kind, what in (("ack", "acknowledgement"), ("delivery", "delivery")):
-        age = f"kedge_canary_last_{kind}_age_seconds{{{of}}}"
+        age = f'kedge_canary_last_{kind}_age_seconds{{{of},path!~"{_DIRECT}"}}'
         expr = f"({age} > {_SILENT_S} {_STEADY}) or {age} > {_SILENT_PLANNED_S}"
         said = f"No {what} {on} by {{{{ $labels.path }}}} for {{{{ $value | humanizeDuration }}}}."
         yield _alert(one, f"No{kind.capitalize()}", expr, "page", said)
-    lost = f'kedge_canary_records_total{{{of},outcome=~"failed|unknown"}}'
     # What failed in a change is no news after it.
     steady = "unless on (cluster) max_over_time(kedge_canary_planned[2m]) == 1"
-    expr = f"sum by (cluster, path) (increase({lost}[2m])) > 0 {steady}"
-    yield _alert(
-        one, "Errors", expr, "page", f"Records failed, or got no answer, {on} by {{{{ $labels.path }}}}."
-    )
+
+    def errors(path: str) -> str:
+        lost = f'kedge_canary_records_total{{{of},path{path}"{_DIRECT}",outcome=~"failed|unknown"}}'
+        return f"sum by (cluster, path) (increase({lost}[2m])) > 0 {steady}"
+
+    said = f"Records failed, or got no answer, {on} by {{{{ $labels.path }}}}."
+    yield _alert(one, "Errors", errors("!~"), "page", said)
+    # Others may serve meanwhile; one that is down on purpose is so for as long as the change takes.
+    age = f'max by (cluster, path) (kedge_canary_last_ack_age_seconds{{{of},path=~"{_DIRECT}"}})'
+    said = f"A REST instance fails records {on}, or takes none: {{{{ $labels.path }}}}."
+    expr = f"({age} > {_SILENT_S} {_STEADY}) or ({errors('=~')})"
+    yield _alert(one, "Instance", expr, "ticket", said)
     verdict = f"kedge_canary_window_verdict{{{of},verdict="
     said = f"The audit of a window {on} failed."
     # A window that comes after it may be over before anybody asks for the verdict.

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from kedge.evidence.border.load_generator import Columns, LoadProcess
-from kedge.evidence.load_options import LoadSpec
+from kedge.evidence.load_options import TO_INSTANCE_PER_S, LoadSpec
+from kedge.evidence.run import REST_INSTANCE
 
 WATCH: Final = "watch"
 REST_CONSUMERS: Final = "rest-consumers"
-#: To an instance that gets records straight: whether it answers is asked, not what it carries.
-_TO_INSTANCE_PER_S: Final = 0.2
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One producer: its number in the run, its way, and its share of the rate (records/s).
-
-    One that sends straight to an instance of a proxy has the ``instance``.
-    """
+    """One producer: its number in the run, its way, and its share of the rate (records/s)."""
 
     actor: str
     producer: int
-    via: Literal["kafka", "rest", "rest_instance"]
+    via: str
     topic: str
     rate: float
     record_bytes: int
     per_request: int
-    instance: str | None = None
-
-    @property
-    def path(self) -> str:
-        """The way, and the instance if there is one."""
-        return f"rest-{self.instance}" if self.instance else self.via
 
 
 def group_actor(via: str) -> str:
@@ -77,20 +67,11 @@ def lanes(load: LoadSpec) -> list[Lane]:
             )
             for n in range(first, first + rest.producers)
         ]
-        first = len(found)
-        found += [
-            Lane(
-                f"rest_instance-producer-{n}",
-                n,
-                "rest_instance",
-                rest.topic,
-                _TO_INSTANCE_PER_S,
-                rest.record_bytes,
-                1,
-                instance,
-            )
-            for n, instance in enumerate(sorted(load.rest_instances), first)
-        ]
+    if load.rest and load.rest_instances:
+        # One for all of them, which takes them in turn.
+        rate, number = TO_INSTANCE_PER_S * len(load.rest_instances), len(found)
+        actor, size = f"rest-producer-{number}", load.rest.record_bytes
+        found.append(Lane(actor, number, REST_INSTANCE, load.rest.topic, rate, size, 1))
     return found
 
 

@@ -21,6 +21,7 @@ from kedge.evidence.border.proxy import ProduceResult, offsets
 from kedge.evidence.border.untrusted import UntrustedError, shown
 from kedge.evidence.load_options import LoadSpec, RestLoad
 from kedge.evidence.record import run_tag
+from kedge.evidence.run import REST_INSTANCE
 from kedge.evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import ActorState, Board, Cell, Head
@@ -35,8 +36,9 @@ PRODUCE_HEADERS: Final = {
 }
 #: Letters of what a proxy says of a failure.
 _SAID: Final = 200
-#: Of a lane to one instance: each open request takes a thread, and there are as many lanes as instances.
-_IN_FLIGHT_STRAIGHT: Final = 2
+#: Of what goes to instances directly: one that hangs has three requests open at the rate that it gets.
+_ANSWER_S: Final = 10.0
+_OPEN_EACH: Final = 3
 
 
 class Entry(NamedTuple):
@@ -78,7 +80,7 @@ async def run(load: LoadSpec, lane: Lane, board: Board, writer: EvidenceWriter, 
     """Produce until the board says stop; the ledger is complete when this returns."""
     if load.rest is None:
         raise ValueError("the load has no part through REST")
-    producer = _Producer(load, _straight(load, load.rest, lane), lane, board, writer, ending)
+    producer = _Producer(load, load.rest, lane, board, writer, ending)
     cells = board.cells(lane.actor)
     cells[Cell.STATE] = ActorState.READY
     while not board.head[Head.GO] and not ending:
@@ -89,12 +91,17 @@ async def run(load: LoadSpec, lane: Lane, board: Board, writer: EvidenceWriter, 
     cells[Cell.STATE] = ActorState.DONE
 
 
-def _straight(load: LoadSpec, rest: RestLoad, lane: Lane) -> RestLoad:
-    """Return ``rest`` with the URL of the lane's instance, if it has one."""
-    if lane.instance is None:
-        return rest
-    url, ca = load.rest_instances[lane.instance], load.rest_instances_ca
-    return rest.model_copy(update={"url": url, "ca": ca, "in_flight": _IN_FLIGHT_STRAIGHT})
+def _wires(load: LoadSpec, rest: RestLoad, lane: Lane) -> list[tuple[str | None, Wire]]:
+    """Return where the lane's requests go in turn; with the instance, where that is known before."""
+    places: dict[str | None, RestLoad] = {None: rest}
+    if lane.via == REST_INSTANCE:
+        own = {"ca": load.rest_instances_ca, "request_timeout_s": _ANSWER_S}
+        places = {
+            name: rest.model_copy(update={**own, "url": url})
+            for name, url in sorted(load.rest_instances.items())
+        }
+    path = f"/topics/{quote(lane.topic, safe='')}"
+    return [(name, Wire(place, path, PRODUCE_HEADERS)) for name, place in places.items()]
 
 
 class _Producer:
@@ -113,8 +120,11 @@ class _Producer:
         self._ledger = Ledger(self._writer, lane, self._cells, lane.per_request)
         self._encoder = Encoder(run_tag(load.run_id), lane.producer, lane.record_bytes)
         self._keys = [base64.b64encode(key).decode() for key in keys(lane.producer)]
-        self._wire = Wire(rest, f"/topics/{quote(lane.topic, safe='')}", PRODUCE_HEADERS)
-        self._threads = ThreadPoolExecutor(rest.in_flight)
+        self._wires = _wires(load, rest, lane)
+        direct = lane.via == REST_INSTANCE
+        self._in_flight = _OPEN_EACH * len(self._wires) if direct else rest.in_flight
+        self._answer_s = _ANSWER_S if direct else rest.request_timeout_s
+        self._threads = ThreadPoolExecutor(self._in_flight)
         self._open: set[asyncio.Task[None]] = set()
         self._free_us = 0  # when the last request that kept others waiting was answered
 
@@ -124,7 +134,8 @@ class _Producer:
         await self._await_answers()
         # A request that is given up keeps its thread until its time is over; nobody waits for it.
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self._wire.close()
+        for _, wire in self._wires:
+            wire.close()
         self._ledger.close(planned)
         self._writer.close()
 
@@ -138,7 +149,7 @@ class _Producer:
             until = min(now, stop_us) if stop_us else now
             # What has left belongs to the load, however late it is told to stop.
             planned = max(count_due(start_us, self._lane.rate, until, self._lane.per_request), sent)
-            while sent < planned and len(self._open) < self._rest.in_flight:
+            while sent < planned and len(self._open) < self._in_flight:
                 self._start(sent, start_us)
                 sent += self._lane.per_request
             if stop_us and now >= stop_us and sent == planned:
@@ -181,15 +192,15 @@ class _Producer:
         task.add_done_callback(self._answered)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
-        if len(self._open) >= self._rest.in_flight:
+        if len(self._open) >= self._in_flight:
             self._free_us = now_us()
         self._open.discard(task)
 
     async def _send(self, first: int, body: bytes) -> None:
         count = self._lane.per_request
-        instance = self._lane.instance
+        instance, wire = self._wires[first // count % len(self._wires)]
         try:
-            answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._wire.post, body)
+            answer = await asyncio.get_running_loop().run_in_executor(self._threads, wire.post, body)
             at_us, instance = now_us(), instance or answer.instance
             entries = read_answer(answer.status, answer.body, count)
         except NotSentError as error:
@@ -214,7 +225,7 @@ class _Producer:
 
     async def _await_answers(self) -> None:
         """Give each request that has left the time that a request may take, also after the last was sent."""
-        may_take_us = int(self._rest.request_timeout_s * 1_000_000)
+        may_take_us = int(self._answer_s * 1_000_000)
         while self._open:
             await asyncio.wait(self._open, timeout=0.1)
             until = int(self._board.head[Head.FLUSH_UNTIL])

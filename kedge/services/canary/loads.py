@@ -44,37 +44,37 @@ def by_rest(inventory: Inventory, canary: Canary) -> bool:
     return ours and bool(inventory.group(BALANCER))
 
 
-def straight(inventory: Inventory, canary: Canary, rest: Part) -> dict[str, Any]:
-    """Return the part of a load that asks each planned REST instance by itself; empty where none is asked."""
-    if not (by_rest(inventory, canary) and canary.rest_instances) or hindered(inventory, canary):
+def direct(inventory: Inventory, canary: Canary, rest: Part) -> dict[str, Any]:
+    """Return the part of a load that goes to each planned REST instance directly; empty where none does."""
+    if not (by_rest(inventory, canary) and canary.rest_instances) or why_not_direct(inventory, canary):
         return {}
     found = {}
     for host, of_host in rest.services.items():
         scheme = "https" if _tls(inventory, host) else "http"
         for one in of_host.get(REST, ()):
             found[f"{host}:{one.port}"] = f"{scheme}://{in_url(inventory.address(host))}:{one.port}"
-    ca = {"rest_instances_ca": instances_ca_of(canary)} if instances_ca(inventory) else {}
+    ca = {"rest_instances_ca": instances_ca_path(canary)} if instances_ca_source(inventory) else {}
     return {"rest_instances": found, **ca}
 
 
-def hindered(inventory: Inventory, canary: Canary) -> str:
-    """Return why a canary does not go straight to REST instances; empty where it may."""
+def why_not_direct(inventory: Inventory, canary: Canary) -> str:
+    """Return why a canary does not send to REST instances directly; empty where it may."""
     found = [_tls(inventory, host) for host in inventory.group(REST)]
     if any(tls.get("clients") == "required" for tls in found):
-        return "they ask for a certificate, which a canary has not"
+        return "they require a certificate, which the canary does not have"
     if canary.rest_user and not all(found):
         return "they speak no TLS, and its password would cross the network in the clear"
     return ""
 
 
-def instances_ca(inventory: Inventory) -> str | None:
+def instances_ca_source(inventory: Inventory) -> str | None:
     """Return the file of the CA that signed the certificates of REST instances; None where they have none."""
     of_hosts = (_tls(inventory, host) for host in inventory.group(REST))
     return next((str(tls["ca"]) for tls in of_hosts if tls.get("ca")), None)
 
 
-def instances_ca_of(canary: Canary) -> str:
-    """Return where that file lies on the canary's host."""
+def instances_ca_path(canary: Canary) -> str:
+    """Return where that file is on the canary's host."""
     return f"{folder(canary)}/instances-ca.pem"
 
 

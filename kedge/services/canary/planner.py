@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kedge.evidence.levels import Levels
+from kedge.evidence.load_options import TO_INSTANCE_PER_S
 from kedge.evidence.secrets import merged
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import KafkaCluster, broker_count, cluster_names, clusters
@@ -24,14 +25,14 @@ from kedge.services.canary.loads import (
     SERVICE,
     by_rest,
     canaries,
+    direct,
     folder,
-    hindered,
-    instances_ca,
-    instances_ca_of,
+    instances_ca_path,
+    instances_ca_source,
     judged,
     loads_of,
     secrets,
-    straight,
+    why_not_direct,
 )
 from kedge.services.canary.variables import Canary
 from kedge.services.mirror.topics_and_groups import flow_facts
@@ -46,7 +47,8 @@ _RANKS: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _SHARE: Final = 0.01
 #: An audit may be so late before the records of its window are gone.
 _RETENTION_MS: Final = 6 * 3600 * 1000
-#: Threads of two windows; and in both those that ask an instance by itself, one and two for its requests.
+#: Threads of two windows, and how many more an instance takes that is sent to directly, if it hangs: three
+#: open requests in each window (verify/load/rest_producers.py).
 _TASKS: Final = 512
 _TASKS_OF_INSTANCE: Final = 6
 _OURS: Final = "the inventory"
@@ -80,13 +82,13 @@ def plan_canaries(inventory: Inventory, rest: Part) -> Part:
         levels = judged(service_levels(inventory), **by)
         findings += (wrong := check_model(Levels, "canary_steady_levels", canary.steady_levels))
         steady = judged(canary.steady_levels, **by) if canary.steady_levels and not wrong else {}
-        to_instances = straight(inventory, canary, rest)
-        _settings(sheet, canary, len(to_instances.get("rest_instances", ())))
-        _login(sheet, cluster, canary, by["rest"], instances_ca(inventory) if to_instances else None)
+        to_each = direct(inventory, canary, rest)
+        _settings(sheet, canary, len(to_each.get("rest_instances", ())))
+        _login(sheet, cluster, canary, by["rest"], instances_ca_source(inventory) if to_each else None)
         _own_login(sheet, inventory, canary)
         _rest(sheet, inventory, canary, by["rest"])
         _judgeable(sheet, canary, merged(levels, steady))
-        _share(sheet, inventory, canary)
+        _share(sheet, inventory, canary, len(to_each.get("rest_instances", ())))
         of_cluster = planned_topics.setdefault(canary.cluster, {})
         for topic in [part["topic"] for load in loads for part in (load["kafka"], load.get("rest")) if part]:
             of_cluster[topic] = _topic(sheet, inventory, cluster, canary, topic)
@@ -94,7 +96,7 @@ def plan_canaries(inventory: Inventory, rest: Part) -> Part:
         # Half of it is Java's heap, an estimate: Python and what Java has beside its heap take the rest.
         audit = {"memory": f"{canary.audit_memory_mib}M", "heap": f"{canary.audit_memory_mib // 2}m"}
         software = {
-            "loads": [load | to_instances for load in loads],
+            "loads": [load | to_each for load in loads],
             "levels": levels,
             "steady": steady,
             "audit": audit,
@@ -140,7 +142,7 @@ def _login(sheet: Sheet, cluster: KafkaCluster, canary: Canary, rest: bool, of_i
     if rest and canary.rest_ca:
         put_file(sheet, f"{home}/rest-ca.pem", "client.security", {"certificate": canary.rest_ca})
     if of_instances:
-        put_file(sheet, instances_ca_of(canary), "client.security", {"certificate": of_instances})
+        put_file(sheet, instances_ca_path(canary), "client.security", {"certificate": of_instances})
     values = json.dumps(secrets(security, canary), sort_keys=True)
     file, secret, why = f"{home}/environment", values != "{}", "the login of the load"
     sheet.settings.append(
@@ -187,8 +189,8 @@ def _rest(sheet: Sheet, inventory: Inventory, canary: Canary, rest: bool) -> Non
             "set canary_rest_user and canary_rest_password to a login of kafka_rest_users",
             variable="canary_rest_user",
         )
-    if canary.rest_instances and (why := hindered(inventory, canary)):
-        sheet.note("canary.rest", f"the canary does not ask REST instances by themselves: {why}", "")
+    if canary.rest_instances and (why := why_not_direct(inventory, canary)):
+        sheet.note("canary.rest", f"the canary does not send to each REST instance directly: {why}", "")
 
 
 def _judgeable(sheet: Sheet, canary: Canary, levels: Mapping[str, Any]) -> None:
@@ -217,7 +219,7 @@ def _percentiles(levels: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{name}.{key}"
 
 
-def _share(sheet: Sheet, inventory: Inventory, canary: Canary) -> None:
+def _share(sheet: Sheet, inventory: Inventory, canary: Canary, instances: int) -> None:
     """Find a canary that is no small part of the workload."""
     mb_per_s = canary.records_per_s * canary.record_bytes / 1e6
     planned = sum(
@@ -226,9 +228,10 @@ def _share(sheet: Sheet, inventory: Inventory, canary: Canary) -> None:
     workloads = [inventory.hosts[host].get(f"{REST}_workload") for host in inventory.group(REST)]
     rest = sum(int_or_zero(w.get("records_per_s")) for w in workloads if isinstance(w, Mapping))
     rest = rest if by_rest(inventory, canary) else 0
+    by_rest_per_s = canary.records_per_s + TO_INSTANCE_PER_S * instances
     for what, mine, all_of in (
         (f"{planned:g} MB/s of kafka_topics", mb_per_s, planned),
-        (f"{rest} records/s of kafka_rest_workload", canary.records_per_s, rest),
+        (f"{rest} records/s of kafka_rest_workload", by_rest_per_s, rest),
     ):
         if all_of and (share := mine / all_of) > _SHARE:
             sheet.warning(

@@ -21,7 +21,7 @@ class Canary(Strict):
     password: Annotated[Password | None, Since("0.2.0")] = None
     """Password of that login, best from a vault."""
     records_per_s: Annotated[float, Field(gt=0, le=10_000), Since("0.2.0")] = 10.0
-    """Rate by the Kafka protocol, and the same through the REST proxies."""
+    """Rate by the Kafka protocol, and the same through the balancer of the REST proxies."""
     record_bytes: Annotated[int, Field(ge=PREFIX_BYTES, le=1_000_000), Since("0.2.0")] = 100
     """Size of a record's value."""
     window_s: Annotated[int, Field(ge=60, le=3600), Since("0.2.0")] = 300
@@ -31,7 +31,7 @@ class Canary(Strict):
     rest: Annotated[bool | None, Since("0.2.0")] = None
     """Whether it also sends through the balancer of the REST proxies; if not set, where there is one."""
     rest_instances: Annotated[bool, Since("0.2.0")] = True
-    """Whether what goes through the balancer is also sent straight to each REST instance, a record in 5 s."""
+    """Whether it also sends to each REST instance directly, at its own port, one record every 5 s."""
     rest_user: Annotated[str | None, Since("0.2.0")] = None
     """Login to proxies that require one."""
     rest_password: Annotated[Password | None, Since("0.2.0")] = None
