@@ -13,6 +13,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from kedge.deploy.kafka_admin import TIMEOUT_SECONDS, admin
 from kedge.deploy.mirror_positions import mirror_lag, read_positions
+from kedge.evidence.canary import NAMES as CANARIES
 
 LOOKS_IN_A_ROW: Final = 3
 #: Baselines breathe with the fetches in flight; twice as much is still the same lag.
@@ -126,11 +127,14 @@ class Progress:
 
 
 def look(client: Any, names: Sequence[str]) -> Groups:
-    """Return the state, lag and offsets of each group that has members, or is named."""
+    """Return the state, lag and offsets of each group that has members, or is named.
+
+    Groups of canaries take turns: one that had members has none a moment later, as it should be.
+    """
     listed = client.list_consumer_groups().result(TIMEOUT_SECONDS)
     if listed.errors:
         raise listed.errors[0]
-    groups = list(names) or [g.group_id for g in listed.valid]
+    groups = list(names) or [g.group_id for g in listed.valid if not g.group_id.startswith(CANARIES)]
     states = {}
     described = client.describe_consumer_groups(groups) if groups else {}
     for name, answer in described.items():

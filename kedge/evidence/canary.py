@@ -17,6 +17,8 @@ from kedge.evidence.printable import plain
 
 #: Topics and groups come in turns, so that a window begins before the one before it is read to its end.
 TURNS: Final = 2
+#: Names of their topics and groups begin so.
+NAMES: Final = "kedge-canary-"
 WINDOWS: Final = "windows"
 _WINDOW: Final = "window.json"
 _VERDICT: Final = "verdict.json"

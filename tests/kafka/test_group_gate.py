@@ -58,3 +58,28 @@ def test_a_group_that_stops_reading_one_partition_keeps_the_gate_closed_however_
         assert asked("after", 60).wrong is None
     finally:
         consumer.close()
+
+
+def test_canaries_whose_groups_take_turns_keep_no_gate_closed(broker: CrashableBroker, topic: str) -> None:
+    servers = {"bootstrap.servers": broker.bootstrap_servers}
+    watch = Watch(Looker({"bootstrap_servers": broker.bootstrap_servers}))
+
+    def asked(kind: str, baseline: dict[str, int]) -> GateDecision:
+        question = Question(kind, time.monotonic(), 20, baseline, baseline_ms=1000, watch_ms=1000)
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(watch.ask, question)
+            while not answer.done():
+                watch.look()
+            return answer.result()
+
+    consumer = Consumer({**servers, "group.id": f"kedge-canary-{topic}"})
+    try:
+        consumer.subscribe([topic])
+        await_that(
+            lambda: consumer.poll(0.1) or consumer.assignment(), "the window's consumer has partitions"
+        )
+        before = asked("before", {})
+    finally:
+        consumer.close()
+    assert before.wrong is None
+    assert asked("after", dict(before.lags)).wrong is None

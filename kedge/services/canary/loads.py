@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from kedge.evidence.canary import TURNS
+from kedge.evidence.canary import NAMES, TURNS
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory, in_url
 from kedge.plan.inventory.clusters import clusters
@@ -85,7 +85,7 @@ def _tls(inventory: Inventory, host: str) -> Mapping[str, Any]:
 
 def topic(host: str, way: str, turn: int) -> str:
     """Return the topic of a turn, which is the name of its group as well; nothing else may use it."""
-    return f"kedge-canary-{host}-{way}-{turn}"
+    return f"{NAMES}{host}-{way}-{turn}"
 
 
 def loads_of(inventory: Inventory, host: str, canary: Canary) -> list[dict[str, Any]]:
