@@ -787,6 +787,7 @@ def test_an_instance_that_is_sent_to_directly_is_a_path_of_the_metrics(
 
     assert of("records_total", "rest-r1:8082", outcome="acked") == 3
     assert of("records_total", "rest-r2:8082", outcome="failed") == 3
+    assert of("records_total", "rest-r1:8082", outcome="failed") == 0
     assert of("records_total", "rest", outcome="acked") == 3
     assert of("sent_total", "rest-r2:8082") == 3
     assert (of("ack_seconds_count", "rest-r1:8082"), of("ack_seconds_count", "rest")) == (3, 3)

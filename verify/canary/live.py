@@ -143,12 +143,17 @@ class Live:
                 child = histogram.labels(*took.way)
                 for each in took.seconds:
                     child.observe(each)
-                for outcome, count in took.outcomes.items():
-                    self._records.labels(*took.way, outcome).inc(count)
-                    self._sent.labels(*took.way).inc(count)
-                of = ("ack", took.way[0], took.way[2])
-                if took.outcomes["acked"] or (took.outcomes and of not in self._last):
-                    self._last[of] = time.monotonic()
+                if took.outcomes:
+                    self._count_of_files(took)
+
+    def _count_of_files(self, took: Took) -> None:
+        # A counter that began with its first failure would have no increase.
+        for outcome in _OUTCOMES:
+            self._records.labels(*took.way, outcome).inc(took.outcomes[outcome])
+        self._sent.labels(*took.way).inc(took.outcomes.total())
+        of = ("ack", took.way[0], took.way[2])
+        if took.outcomes["acked"] or of not in self._last:
+            self._last[of] = time.monotonic()
 
     def _look_at_results(self) -> None:
         there = folders(self._home)
