@@ -153,7 +153,7 @@ def main() -> int:
         "--minutes", type=float, default=float("inf"), help="of work at most; all parts without"
     )
     options = parser.parse_args()
-    # As a job in the background it is ignored, and pytest would inherit that.
+    # In a background job SIGINT is ignored, and pytest would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     deadline = time.monotonic() + options.minutes * 60
     there = parts()

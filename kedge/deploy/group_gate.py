@@ -13,7 +13,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from kedge.deploy.kafka_admin import TIMEOUT_SECONDS, admin
 from kedge.deploy.mirror_positions import mirror_lag, read_positions
-from kedge.evidence.canary import NAMES as CANARIES
+from kedge.evidence.canary import OWN as OF_CANARY
 
 LOOKS_IN_A_ROW: Final = 3
 #: Baselines breathe with the fetches in flight; twice as much is still the same lag.
@@ -134,7 +134,7 @@ def look(client: Any, names: Sequence[str]) -> Groups:
     listed = client.list_consumer_groups().result(TIMEOUT_SECONDS)
     if listed.errors:
         raise listed.errors[0]
-    groups = list(names) or [g.group_id for g in listed.valid if not g.group_id.startswith(CANARIES)]
+    groups = list(names) or [g.group_id for g in listed.valid if not OF_CANARY.fullmatch(g.group_id)]
     states = {}
     described = client.describe_consumer_groups(groups) if groups else {}
     for name, answer in described.items():

@@ -17,8 +17,9 @@ from kedge.evidence.printable import plain
 
 #: Topics and groups come in turns, so that a window begins before the one before it is read to its end.
 TURNS: Final = 2
-#: Names of their topics and groups begin so.
+#: How names of their topics and groups begin, and such a name (kedge.services.canary.loads.topic).
 NAMES: Final = "kedge-canary-"
+OWN: Final = re.compile(rf"{NAMES}.+-(kafka|rest)-\d+")
 WINDOWS: Final = "windows"
 _WINDOW: Final = "window.json"
 _VERDICT: Final = "verdict.json"

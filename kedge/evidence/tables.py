@@ -36,7 +36,7 @@ def _table(columns: str) -> pa.Schema:
 
 #: A record that a generator meant to send. ``outcome`` is acked, failed or unknown; partition, offset and
 #: acked_us are null unless acked. ``crc`` is the checksum of the value (kedge.evidence.record). ``instance``
-#: is the REST instance (host:port) that answered, null by the Kafka protocol.
+#: is the REST instance (host:port) that answered, or was sent to directly; null by the Kafka protocol.
 LEDGER: Final = _table(
     "producer:int seq:long topic:string partition:int? offset:long? crc:long bytes:int intended_us:long "
     "sent_us:long? acked_us:long? outcome:string error:string?? via:string instance:string?"

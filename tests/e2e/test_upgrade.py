@@ -139,7 +139,7 @@ def test_an_upgrade_under_load_fails_no_request_and_loses_no_record(
     load = prepared(tmp_path, REQUESTS_PER_S, max_s=1200).start()
     try:
         load.await_phase("running")
-        # The balancer of 0.1.0 lost consumers whose making was answered by gzip (CHANGELOG.md).
+        # The balancer of 0.1.0 lost consumers if the answer to their creation was compressed (CHANGELOG.md).
         with Consumers({"Accept-Encoding": "identity"}) as consumers:
             output = played(deployed, "deploy.yml")
             load.await_acked(load.state()["acked"] + REQUESTS_PER_S)

@@ -72,7 +72,7 @@ def test_canaries_whose_groups_take_turns_keep_no_gate_closed(broker: CrashableB
                 watch.look()
             return answer.result()
 
-    consumer = Consumer({**servers, "group.id": f"kedge-canary-{topic}"})
+    consumer = Consumer({**servers, "group.id": f"kedge-canary-{topic}-rest-1"})
     try:
         consumer.subscribe([topic])
         await_that(

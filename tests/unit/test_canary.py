@@ -225,6 +225,18 @@ def test_a_canary_that_is_more_than_a_percent_of_the_workload_is_named() -> None
     assert said(make_plan(inventory(kafka_topics=[topic | {"target_mb_per_s": 0.2}])), "canary.share") == []
 
 
+@pytest.mark.parametrize(
+    ("hosts", "rate", "fix"),
+    [(2, 400, "set canary_records_per_s to 7"), (60, 10, "set canary_rest_instances to false: ")],
+)
+def test_what_instances_get_directly_counts_for_the_share(hosts: int, rate: int, fix: str) -> None:
+    groups = {"rest_balancer": ("lb1",), "canary": ("c1",)}
+    load = {"records_per_s": rate, "record_bytes": 100}
+    plan = make_plan(rest(hosts, workload=load, groups=groups, common={"canary_cluster": "leaf"}))
+    (line,) = said(plan, "canary.share")
+    assert fix in line
+
+
 def test_a_flow_that_leaves_the_topics_of_the_canary_out_is_named() -> None:
     mirror = {"mirror_maker_kind": "classic", "mirror_maker_version": "3.9.2"}
 
@@ -542,7 +554,7 @@ class FakeWindow:
 
     def close(self) -> None:
         if self.why == "full":
-            raise OSError(28, "No space left on device")
+            raise OSError(28, "No space left on device", f"/home/windows/{self.run_id}/window.json")
 
 
 @pytest.fixture
@@ -765,32 +777,37 @@ def test_an_instance_that_is_sent_to_directly_is_a_path_of_the_metrics(
     running: Any = SimpleNamespace(run_id="r", folder=tmp_path, sends=lambda: True, process=None)
     live = Live(config(tmp_path / "c"), tmp_path)
     monkeypatch.setattr(live_module, "sending", lambda _: True)
-    rows = [(by_rest, "r1:8082", ACKED), (to_each, "r1:8082", ACKED), (to_each, "r2:8082", FAILED)]
-    for number, (lane, instance, outcome) in enumerate(rows):
-        seq = np.arange(3)
-        writer = EvidenceWriter(tmp_path / "evidence", "ledger", f"{lane.actor}-{number}", rotate_s=0)
-        ledger = Ledger(writer, lane, board.cells(lane.actor), 3)
-        ledger.add(0, seq, seq)
-        ledger.sent(0, 3, 5)
-        ledger.settle(seq, outcome, seq.astype(np.int32), seq, 2_000_000, instance=instance)
+    monkeypatch.setattr(live_module, "_FILES_S", 0)
+
+    def of(name: str, path: str, **labels: str) -> float | None:
+        live.look([running], set())
+        has = {"cluster": "leaf", "topic": "t", "path": path, **labels}
+        return live.registry.get_sample_value(f"kedge_canary_{name}", has)
+
+    assert of("records_total", "rest-r2:8082", outcome="failed") == 0, "else a first failure is no increase"
+    every, to_r1, to_r2 = np.arange(6), np.array([0, 2, 4]), np.array([1, 3])
+    for lane, acked, failed in ((by_rest, every, []), (to_each, to_r1, to_r2)):
+        writer = EvidenceWriter(tmp_path / "evidence", "ledger", lane.actor, rotate_s=0)
+        ledger = Ledger(writer, lane, board.cells(lane.actor), 6)
+        ledger.add(0, every, every)
+        ledger.sent(0, 6, 5)
+        ledger.settle(acked, ACKED, acked.astype(np.int32), acked, 2_000_000)
+        ledger.settle(np.array(failed, np.int64), FAILED, at_us=2_000_000)
+        # The ledger has no instance of what got no answer.
+        ledger.close(6)
         writer.flush()
     got = EvidenceWriter(tmp_path / "evidence", "deliveries", "w", rotate_s=0)
     read = {"group": "g", "consumer": "c", "topic": "t", "via": "rest", "partition": 0, "offset": 0}
     both = np.array([by_rest.producer, to_each.producer])
     got.append({**read, "producer": both, "intended_us": [0, 0], "received_us": [1_000_000, 30_000_000]})
     got.flush()
-    live.look([running], set())
 
-    def of(name: str, path: str, **labels: str) -> float | None:
-        has = {"cluster": "leaf", "topic": "t", "path": path, **labels}
-        return live.registry.get_sample_value(f"kedge_canary_{name}", has)
-
-    assert of("records_total", "rest-r1:8082", outcome="acked") == 3
-    assert of("records_total", "rest-r2:8082", outcome="failed") == 3
-    assert of("records_total", "rest-r1:8082", outcome="failed") == 0
-    assert of("records_total", "rest", outcome="acked") == 3
+    outcomes = ("acked", "failed", "unknown")
+    assert [of("records_total", "rest-r1:8082", outcome=one) for one in outcomes] == [3, 0, 0]
+    assert [of("records_total", "rest-r2:8082", outcome=one) for one in outcomes] == [0, 2, 1]
+    assert of("records_total", "rest", outcome="acked") == 6
     assert of("sent_total", "rest-r2:8082") == 3
-    assert (of("ack_seconds_count", "rest-r1:8082"), of("ack_seconds_count", "rest")) == (3, 3)
+    assert (of("ack_seconds_count", "rest-r1:8082"), of("ack_seconds_count", "rest")) == (3, 6)
     assert (of("delivery_seconds_count", "rest"), of("delivery_seconds_sum", "rest")) == (1, 1)
     ages = {"cluster": "leaf", "path": "rest-r2:8082"}
     assert live.registry.get_sample_value("kedge_canary_last_ack_age_seconds", ages) is not None

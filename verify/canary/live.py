@@ -42,7 +42,7 @@ Way = tuple[str, str, str]
 
 
 class Took(NamedTuple):
-    """Of new rows the seconds from their intended times; outcomes where no board has them."""
+    """Latencies of new rows in seconds, and their outcomes where the board does not have them."""
 
     way: Way
     seconds: list[float]
@@ -147,13 +147,11 @@ class Live:
                     self._count_of_files(took)
 
     def _count_of_files(self, took: Took) -> None:
-        # A counter that began with its first failure would have no increase.
-        for outcome in _OUTCOMES:
-            self._records.labels(*took.way, outcome).inc(took.outcomes[outcome])
-        self._sent.labels(*took.way).inc(took.outcomes.total())
-        of = ("ack", took.way[0], took.way[2])
-        if took.outcomes["acked"] or of not in self._last:
-            self._last[of] = time.monotonic()
+        for outcome, count in took.outcomes.items():
+            self._records.labels(*took.way, outcome).inc(count)
+            self._sent.labels(*took.way).inc(count)
+        if took.outcomes["acked"]:
+            self._last["ack", took.way[0], took.way[2]] = time.monotonic()
 
     def _look_at_results(self) -> None:
         there = folders(self._home)
@@ -219,7 +217,10 @@ class _OfWindow:
             return found
         for lane in lanes(load):
             if lane.via == REST_INSTANCE:
-                # Only its files have what each instance answered.
+                # Only its files have what each instance answered; the counters begin at zero before.
+                for name in load.rest_instances:
+                    way = (load.cluster, lane.topic, f"rest-{name}")
+                    found[way] = collections.Counter(dict.fromkeys([*_OUTCOMES, "sent"], 0))
                 continue
             cells = self._board.cells(lane.actor)
             own = found.setdefault((load.cluster, lane.topic, lane.via), collections.Counter())
@@ -253,7 +254,7 @@ class _OfWindow:
         load = self._open()
         table, until = ("ledger", "acked_us") if kind == "ack" else ("deliveries", "received_us")
         names = ["topic", "via", "producer", "intended_us", until]
-        names += ["instance", "outcome"] if kind == "ack" else []
+        names += ["seq", "outcome"] if kind == "ack" else []
         found: list[Took] = []
         files = sorted(
             (self._folder / "evidence" / table).glob("[!.]*.parquet"),
@@ -274,23 +275,26 @@ class _OfWindow:
                 passed[writer] = passed.get(writer, 0) + rows.num_rows
                 rows = rows.slice(min(skipped, rows.num_rows))
                 self._read[table, writer] = int(number), before + rows.num_rows
-                found += self._by_way(load.cluster, rows, until)
+                found += self._by_way(load, rows, until)
         return found
 
-    def _by_way(self, cluster: str, rows: pa.Table, until: str) -> Iterator[Took]:
-        """Yield rows of one file: of one topic and interface, unless the ledger tells the instances apart."""
+    def _by_way(self, load: LoadSpec, rows: pa.Table, until: str) -> Iterator[Took]:
+        """Yield rows of one file: of one topic and interface, or by instance where these take turns."""
         if not rows.num_rows:
             return
-        first = rows.slice(0, 1).to_pylist()[0]
-        if "instance" in first and first["via"] == REST_INSTANCE:
-            for instance in rows["instance"].drop_null().unique().to_pylist():
-                mine = rows.filter(pc.equal(rows["instance"], instance))
+        topic, via = (str(rows[name][0].as_py()) for name in ("topic", "via"))
+        if via == REST_INSTANCE and "seq" in rows.column_names:
+            turns = sorted(load.rest_instances)
+            which = np.asarray(rows["seq"]) % len(turns)
+            for number in np.unique(which).tolist():
+                mine = rows.filter(pa.array(which == number))
                 outcomes = collections.Counter(mine["outcome"].to_pylist())
-                yield Took((cluster, first["topic"], f"rest-{instance}"), _seconds(mine, until), outcomes)
+                way = (load.cluster, topic, f"rest-{turns[number]}")
+                yield Took(way, _seconds(mine, until), outcomes)
             return
         # A group that reads what the balancer took also reads what instances got directly.
         rows = rows.filter(pc.not_equal(rows["producer"], self._direct))
-        yield Took((cluster, first["topic"], first["via"]), _seconds(rows, until), collections.Counter())
+        yield Took((load.cluster, topic, via), _seconds(rows, until), collections.Counter())
 
 
 def _seconds(rows: Any, until: str) -> list[float]:

@@ -117,10 +117,10 @@ def _alerts(one: CanaryOf) -> Iterator[dict[str, Any]]:
 
     said = f"Records failed, or got no answer, {on} by {{{{ $labels.path }}}}."
     yield _alert(one, "Errors", errors("!~"), "page", said)
-    # Others may serve meanwhile; one that is down on purpose is so for as long as the change takes.
+    # Others may serve meanwhile; one that is down on purpose stays down until the change ends.
     age = f'max by (cluster, path) (kedge_canary_last_ack_age_seconds{{{of},path=~"{_DIRECT}"}})'
     said = f"A REST instance fails records {on}, or takes none: {{{{ $labels.path }}}}."
-    expr = f"({age} > {_SILENT_S} {_STEADY}) or ({errors('=~')})"
+    expr = f"({age} > {_SILENT_S} {steady}) or ({errors('=~')})"
     yield _alert(one, "Instance", expr, "ticket", said)
     verdict = f"kedge_canary_window_verdict{{{of},verdict="
     said = f"The audit of a window {on} failed."

@@ -198,8 +198,10 @@ class Supervisor:
         try:
             what()
         except OSError as error:
-            if str(error) != self._complained:
+            # A full disk is one complaint, whichever file it strikes.
+            kind = error.strerror or str(error)
+            if kind != self._complained:
                 print(f"canary: {error}; see docs/canary.md", file=sys.stderr, flush=True)
-            self._complained = str(error)
+            self._complained = kind
             return False
         return True

@@ -47,8 +47,8 @@ _RANKS: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _SHARE: Final = 0.01
 #: An audit may be so late before the records of its window are gone.
 _RETENTION_MS: Final = 6 * 3600 * 1000
-#: Threads of two windows, and how many more an instance takes that is sent to directly, if it hangs: three
-#: open requests in each window (verify/load/rest_producers.py).
+#: Threads of two windows, and how many more an instance takes that is tested directly, and hangs: three open
+#: requests in each window (verify/load/rest_producers.py).
 _TASKS: Final = 512
 _TASKS_OF_INSTANCE: Final = 6
 _OURS: Final = "the inventory"
@@ -228,17 +228,21 @@ def _share(sheet: Sheet, inventory: Inventory, canary: Canary, instances: int) -
     workloads = [inventory.hosts[host].get(f"{REST}_workload") for host in inventory.group(REST)]
     rest = sum(int_or_zero(w.get("records_per_s")) for w in workloads if isinstance(w, Mapping))
     rest = rest if by_rest(inventory, canary) else 0
-    by_rest_per_s = canary.records_per_s + TO_INSTANCE_PER_S * instances
-    for what, mine, all_of in (
-        (f"{planned:g} MB/s of kafka_topics", mb_per_s, planned),
-        (f"{rest} records/s of kafka_rest_workload", by_rest_per_s, rest),
+    direct_per_s = TO_INSTANCE_PER_S * instances
+    for what, mine, all_of, beside in (
+        (f"{planned:g} MB/s of kafka_topics", mb_per_s, planned, 0.0),
+        (f"{rest} records/s of kafka_rest_workload", canary.records_per_s + direct_per_s, rest, direct_per_s),
     ):
         if all_of and (share := mine / all_of) > _SHARE:
+            rate = canary.records_per_s + beside
+            most = rate * _SHARE / share - beside
             sheet.warning(
                 "canary.share",
-                f"its {canary.records_per_s:g} records/s of {canary.record_bytes} bytes are "
+                f"its {rate:g} records/s of {canary.record_bytes} bytes are "
                 f"{100 * share:.1f} percent of the {what}",
-                f"set canary_records_per_s to {canary.records_per_s * _SHARE / share:.3g} or less",
+                f"set canary_records_per_s to {most:.3g} or less"
+                if most > 0
+                else f"set canary_rest_instances to false: {instances} instances get {beside:g} records/s",
                 variable="canary_records_per_s",
             )
 
