@@ -17,9 +17,8 @@ from kedge.evidence.printable import plain
 
 #: Topics and groups come in turns, so that a window begins before the one before it is read to its end.
 TURNS: Final = 2
-#: How names of their topics and groups begin, and such a name (kedge.services.canary.loads.topic).
-NAMES: Final = "kedge-canary-"
-OWN: Final = re.compile(rf"{NAMES}.+-(kafka|rest)-\d+")
+#: The names of their topics and groups, as :func:`own_name` makes them.
+OWN: Final = re.compile(r"kedge-canary-.+-(kafka|rest)-\d+")
 WINDOWS: Final = "windows"
 _WINDOW: Final = "window.json"
 _VERDICT: Final = "verdict.json"
@@ -90,6 +89,11 @@ class WindowResult(_Model):
     audit_s: float = 0
     tries: int = 1
     again_us: int | None = None
+
+
+def own_name(host: str, way: Literal["kafka", "rest"], turn: int) -> str:
+    """Return the topic of a turn, which is the name of its group as well; nothing else may use it."""
+    return f"kedge-canary-{host}-{way}-{turn}"
 
 
 def read_config(folder: Path) -> CanaryConfig:

@@ -23,9 +23,8 @@ def replace_text(path: Path, text: str, *, private: bool = False) -> None:
             file.flush()
             os.fsync(handle)
         hidden.replace(path)
-    except OSError as error:
+    except BaseException as error:
         hidden.unlink(missing_ok=True)
-        raise type(error)(error.errno, error.strerror, str(path)) from error
-    except BaseException:
-        hidden.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise type(error)(error.errno, error.strerror, str(path)) from error
         raise

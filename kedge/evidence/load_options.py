@@ -220,6 +220,10 @@ class LoadSpec(_Model):
             if not looks_secret(key) and not holds_secret(str(value))
         }
 
+    def instances_in_turn(self) -> list[str]:
+        """Return the REST instances in their turn: a record goes to the one at seq modulo their number."""
+        return sorted(self.rest_instances)
+
     def topics(self) -> list[str]:
         """Return the topics that are loaded, each once."""
         return sorted({part.topic for part in (self.kafka, self.rest) if part})

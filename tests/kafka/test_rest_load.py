@@ -60,6 +60,16 @@ def delivered_places(run: LoadRun) -> set[tuple[int, int]]:
     return set(zip(deliveries["partition"], deliveries["offset"], strict=True))
 
 
+def kill_under_load(run: LoadRun, proxy: RunningProxy, counted: str) -> None:
+    """Kill a proxy, see that the load counts it (``recreated`` or ``failed``) and goes on, and end the load."""
+    run.await_acked(RATE)
+    proxy.process.kill()
+    await_that(lambda: run.state()[counted] > 0, f"the load counts the killed proxy as {counted}")
+    run.await_acked(run.state()["acked"] + 3 * RATE)
+    run.enough()
+    assert run.ended() == 0, run.output.read_text()
+
+
 def test_every_record_is_acked_and_delivered_through_rest(
     load_run: Callable[..., LoadRun], broker: CrashableBroker, topic: str, url: str
 ) -> None:
@@ -84,12 +94,7 @@ def test_consumers_go_on_and_outcomes_are_true_when_a_proxy_is_killed(
 ) -> None:
     part = rest(topic, url, consumers=4)
     run = load_run(rest=part, drain_s=90).start()
-    run.await_acked(RATE)
-    proxies[0].process.kill()
-    await_that(lambda: run.state()["recreated"] > 0, "a consumer has a new instance")
-    run.await_acked(run.state()["acked"] + 3 * RATE)
-    run.enough()
-    assert run.ended() == 0, run.output.read_text()
+    kill_under_load(run, proxies[0], "recreated")
     ledger, truth = run.table("ledger"), run.in_topic(topic)
     assert_ledger_is_true(ledger, truth)
     assert delivered_places(run) == set(zip(truth["partition"], truth["offset"], strict=True))
@@ -103,12 +108,7 @@ def test_what_goes_to_an_instance_directly_fails_with_it_alone(
 ) -> None:
     direct = {f"r{n}:8082": proxy.url for n, proxy in enumerate(proxies)}
     run = load_run(rest=rest(topic, url), rest_instances=direct, drain_s=90).start()
-    run.await_acked(RATE)
-    proxies[0].process.kill()
-    await_that(lambda: run.state()["failed"] > 0, "the killed instance takes no record")
-    run.await_acked(run.state()["acked"] + 3 * RATE)
-    run.enough()
-    assert run.ended() == 0, run.output.read_text()
+    kill_under_load(run, proxies[0], "failed")
     ledger = run.table("ledger")
     assert_ledger_is_true(ledger, run.in_topic(topic))
     own = ledger[ledger["via"] == "rest_instance"]

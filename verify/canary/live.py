@@ -219,7 +219,7 @@ class _OfWindow:
             if lane.via == REST_INSTANCE:
                 # Only its files have what each instance answered; the counters begin at zero before.
                 for name in load.rest_instances:
-                    way = (load.cluster, lane.topic, f"rest-{name}")
+                    way = _way_to(load, name, lane.topic)
                     found[way] = collections.Counter(dict.fromkeys([*_OUTCOMES, "sent"], 0))
                 continue
             cells = self._board.cells(lane.actor)
@@ -284,17 +284,20 @@ class _OfWindow:
             return
         topic, via = (str(rows[name][0].as_py()) for name in ("topic", "via"))
         if via == REST_INSTANCE and "seq" in rows.column_names:
-            turns = sorted(load.rest_instances)
+            turns = load.instances_in_turn()
             which = np.asarray(rows["seq"]) % len(turns)
             for number in np.unique(which).tolist():
                 mine = rows.filter(pa.array(which == number))
                 outcomes = collections.Counter(mine["outcome"].to_pylist())
-                way = (load.cluster, topic, f"rest-{turns[number]}")
-                yield Took(way, _seconds(mine, until), outcomes)
+                yield Took(_way_to(load, turns[number], topic), _seconds(mine, until), outcomes)
             return
         # A group that reads what the balancer took also reads what instances got directly.
         rows = rows.filter(pc.not_equal(rows["producer"], self._direct))
         yield Took((load.cluster, topic, via), _seconds(rows, until), collections.Counter())
+
+
+def _way_to(load: LoadSpec, instance: str, topic: str) -> Way:
+    return load.cluster, topic, f"rest-{instance}"
 
 
 def _seconds(rows: Any, until: str) -> list[float]:

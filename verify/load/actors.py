@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from kedge.evidence.border.load_generator import Columns, LoadProcess
 from kedge.evidence.load_options import TO_INSTANCE_PER_S, LoadSpec
@@ -19,7 +19,7 @@ class Lane:
 
     actor: str
     producer: int
-    via: str
+    via: Literal["kafka", "rest", "rest_instance"]
     topic: str
     rate: float
     record_bytes: int

@@ -80,7 +80,7 @@ async def run(load: LoadSpec, lane: Lane, board: Board, writer: EvidenceWriter, 
     """Produce until the board says stop; the ledger is complete when this returns."""
     if load.rest is None:
         raise ValueError("the load has no part through REST")
-    producer = _Producer(load, load.rest, lane, board, writer, ending)
+    producer = _Producer(load, _as_sent(load, load.rest, lane), lane, board, writer, ending)
     cells = board.cells(lane.actor)
     cells[Cell.STATE] = ActorState.READY
     while not board.head[Head.GO] and not ending:
@@ -91,17 +91,24 @@ async def run(load: LoadSpec, lane: Lane, board: Board, writer: EvidenceWriter, 
     cells[Cell.STATE] = ActorState.DONE
 
 
+def _as_sent(load: LoadSpec, rest: RestLoad, lane: Lane) -> RestLoad:
+    """Return the part of the load as this lane sends it."""
+    if lane.via != REST_INSTANCE:
+        return rest
+    own = {"ca": load.rest_instances_ca, "request_timeout_s": _ANSWER_S}
+    return rest.model_copy(update={**own, "in_flight": _OPEN_EACH * len(load.rest_instances)})
+
+
 def _wires(load: LoadSpec, rest: RestLoad, lane: Lane) -> list[tuple[str | None, Wire]]:
     """Return where the lane's requests go in turn; with the instance, where that is known before."""
-    places: dict[str | None, RestLoad] = {None: rest}
+    urls: dict[str | None, str] = {None: rest.url}
     if lane.via == REST_INSTANCE:
-        own = {"ca": load.rest_instances_ca, "request_timeout_s": _ANSWER_S}
-        places = {
-            name: rest.model_copy(update={**own, "url": url})
-            for name, url in sorted(load.rest_instances.items())
-        }
+        urls = {name: load.rest_instances[name] for name in load.instances_in_turn()}
     path = f"/topics/{quote(lane.topic, safe='')}"
-    return [(name, Wire(place, path, PRODUCE_HEADERS)) for name, place in places.items()]
+    return [
+        (name, Wire(rest.model_copy(update={"url": url}), path, PRODUCE_HEADERS))
+        for name, url in urls.items()
+    ]
 
 
 class _Producer:
@@ -121,10 +128,7 @@ class _Producer:
         self._encoder = Encoder(run_tag(load.run_id), lane.producer, lane.record_bytes)
         self._keys = [base64.b64encode(key).decode() for key in keys(lane.producer)]
         self._wires = _wires(load, rest, lane)
-        direct = lane.via == REST_INSTANCE
-        self._in_flight = _OPEN_EACH * len(self._wires) if direct else rest.in_flight
-        self._answer_s = _ANSWER_S if direct else rest.request_timeout_s
-        self._threads = ThreadPoolExecutor(self._in_flight)
+        self._threads = ThreadPoolExecutor(rest.in_flight)
         self._open: set[asyncio.Task[None]] = set()
         self._free_us = 0  # when the last request that kept others waiting was answered
 
@@ -149,7 +153,7 @@ class _Producer:
             until = min(now, stop_us) if stop_us else now
             # What has left belongs to the load, however late it is told to stop.
             planned = max(count_due(start_us, self._lane.rate, until, self._lane.per_request), sent)
-            while sent < planned and len(self._open) < self._in_flight:
+            while sent < planned and len(self._open) < self._rest.in_flight:
                 self._start(sent, start_us)
                 sent += self._lane.per_request
             if stop_us and now >= stop_us and sent == planned:
@@ -192,7 +196,7 @@ class _Producer:
         task.add_done_callback(self._answered)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
-        if len(self._open) >= self._in_flight:
+        if len(self._open) >= self._rest.in_flight:
             self._free_us = now_us()
         self._open.discard(task)
 
@@ -225,7 +229,7 @@ class _Producer:
 
     async def _await_answers(self) -> None:
         """Give each request that has left the time that a request may take, also after the last was sent."""
-        may_take_us = int(self._answer_s * 1_000_000)
+        may_take_us = int(self._rest.request_timeout_s * 1_000_000)
         while self._open:
             await asyncio.wait(self._open, timeout=0.1)
             until = int(self._board.head[Head.FLUSH_UNTIL])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from kedge.evidence.canary import NAMES, TURNS
+from kedge.evidence.canary import TURNS, own_name
 from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory, in_url
 from kedge.plan.inventory.clusters import clusters
@@ -83,11 +83,6 @@ def _tls(inventory: Inventory, host: str) -> Mapping[str, Any]:
     return tls if isinstance(tls, Mapping) else {}
 
 
-def topic(host: str, way: str, turn: int) -> str:
-    """Return the topic of a turn, which is the name of its group as well; nothing else may use it."""
-    return f"{NAMES}{host}-{way}-{turn}"
-
-
 def loads_of(inventory: Inventory, host: str, canary: Canary) -> list[dict[str, Any]]:
     """Return the loads of a canary, one for each turn, without passwords."""
     known = clusters(inventory)[0].get(canary.cluster)
@@ -98,8 +93,9 @@ def loads_of(inventory: Inventory, host: str, canary: Canary) -> list[dict[str, 
 def _load(inventory: Inventory, host: str, canary: Canary, turn: int) -> dict[str, Any]:
     part = {"records_per_s": canary.records_per_s, "record_bytes": canary.record_bytes}
 
-    def of(way: str) -> dict[str, Any]:
-        return {**part, "topic": topic(host, way, turn), "group": topic(host, way, turn)}
+    def of(way: Literal["kafka", "rest"]) -> dict[str, Any]:
+        name = own_name(host, way, turn)
+        return {**part, "topic": name, "group": name}
 
     found: dict[str, Any] = {
         "cluster": canary.cluster,

@@ -83,12 +83,13 @@ def plan_canaries(inventory: Inventory, rest: Part) -> Part:
         findings += (wrong := check_model(Levels, "canary_steady_levels", canary.steady_levels))
         steady = judged(canary.steady_levels, **by) if canary.steady_levels and not wrong else {}
         to_each = direct(inventory, canary, rest)
-        _settings(sheet, canary, len(to_each.get("rest_instances", ())))
+        instances = len(to_each.get("rest_instances", ()))
+        _settings(sheet, canary, instances)
         _login(sheet, cluster, canary, by["rest"], instances_ca_source(inventory) if to_each else None)
         _own_login(sheet, inventory, canary)
         _rest(sheet, inventory, canary, by["rest"])
         _judgeable(sheet, canary, merged(levels, steady))
-        _share(sheet, inventory, canary, len(to_each.get("rest_instances", ())))
+        _share(sheet, inventory, canary, instances)
         of_cluster = planned_topics.setdefault(canary.cluster, {})
         for topic in [part["topic"] for load in loads for part in (load["kafka"], load.get("rest")) if part]:
             of_cluster[topic] = _topic(sheet, inventory, cluster, canary, topic)
