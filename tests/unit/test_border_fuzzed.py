@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(
         importlib.util.find_spec("atheris") is None,
-        reason="requirements/fuzz.txt has no wheel for this machine",
+        reason="atheris is not installed: make test-long installs it where it has a wheel for the machine",
     ),
 ]
 SECONDS = int(os.environ.get("KEDGE_FUZZ_SECONDS", "10"))
