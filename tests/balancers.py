@@ -121,10 +121,13 @@ class Running:
     def statuses(self) -> dict[str, str]:
         return {name: row["status"] for name, row in servers(str(self.socket), "rest").items()}
 
-    def reload(self, text: str) -> None:
-        """Have it take another file, as the unit's reload does, and wait for the process that has it."""
+    def reload(self, text: str, seen: str = "") -> None:
+        """Have it take another file, as the unit's reload does, and wait for the process that has it.
+
+        ``seen`` is what a trial saw of servers that are new to it.
+        """
         before = worker(str(self.socket))
-        keep_down(str(self.socket), "rest")
+        keep_down(str(self.socket), "rest", seen)
         self.file.write_text(text)
         os.kill(self.pid, signal.SIGUSR2)
         await_that(lambda: answers(self.socket) not in (None, before), "a new worker runs")

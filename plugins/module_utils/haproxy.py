@@ -79,20 +79,30 @@ def _rows(path: str) -> list[dict[str, str]]:
     return [r for r in csv.DictReader(io.StringIO(text)) if r["svname"] not in TOTALS]
 
 
-def keep_down(path: str, backend: str) -> Path:
+def keep_down(path: str, backend: str, seen: str = "") -> Path:
     """Write which servers are down or taken out to where the process of a reload reads it; return the file.
 
     A process sends requests to a server until its first check has failed. Where none is up, none is kept
-    down: the new configuration may ask in another way. What somebody took out stays out.
+    down: the new configuration may ask in another way. What somebody took out stays out. ``seen`` is the
+    state of servers that the running process does not know, as :func:`state` returns it.
     """
     found = servers(path, backend)
     up = any(row["status"].startswith("UP") for row in found.values())
     down = {name for name, row in found.items() if row["status"].startswith("DOWN") and up}
     kept = down | set(taken_out(path, backend))
     file = Path(path).with_name("down.state")
+    text = state(path, backend, kept)
+    version, header, *rows = [*seen.splitlines(), "", ""]
+    if text.startswith(f"{version}\n{header}\n"):
+        text += "".join(f"{row}\n" for row in rows if row)
     # The folder is the balancer's, and so is the text: both may be of whoever runs as its user.
-    untrusted_folder.write(file, _state_of(ask(path, f"show servers state {backend}"), backend, kept))
+    untrusted_folder.write(file, text)
     return file
+
+
+def state(path: str, backend: str, wanted: set[str]) -> str:
+    """Return the state of these servers as a starting process reads it; raises OSError for another text."""
+    return _state_of(ask(path, f"show servers state {backend}"), backend, wanted)
 
 
 def _state_of(text: str, backend: str, wanted: set[str]) -> str:

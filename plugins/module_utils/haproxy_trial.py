@@ -11,9 +11,9 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ansible.module_utils.haproxy import check, is_up, servers
+from ansible.module_utils.haproxy import check, is_unchecked, is_up, servers, state
 
 HAPROXY = "/usr/sbin/haproxy"
 POLL_SECONDS = 0.1
@@ -23,8 +23,15 @@ MORE_SECONDS = 10
 CONNECTIONS = 100
 
 
-def refusal(folder: Path, probe: Mapping[str, Any], link: Path, seconds: float) -> str | None:
-    """Return why a balancer must not take the release in ``folder``, or None.
+class Trial(NamedTuple):
+    """Why a balancer must not take a release, if so; and the state of servers that are new to it and down."""
+
+    refusal: str | None
+    down: str = ""
+
+
+def trial(folder: Path, probe: Mapping[str, Any], link: Path, seconds: float) -> Trial:
+    """Try the release in ``folder`` beside the balancer that runs.
 
     A second HAProxy runs the configuration on sockets of its own and checks the servers. It has to see one
     up, and each that the running balancer has up and would still know. ``probe`` has ``socket`` and
@@ -67,7 +74,7 @@ def _user(folder: Path) -> str | None:
         return None
 
 
-def _run(place: Path, probe: Mapping[str, Any], user: str | None, seconds: float) -> str | None:
+def _run(place: Path, probe: Mapping[str, Any], user: str | None, seconds: float) -> Trial:
     argv = ["timeout", "--signal=KILL", str(seconds + MORE_SECONDS), HAPROXY, "-db", "-f", "haproxy.cfg"]
     log = place / "log"
     with log.open("w") as printed:
@@ -80,24 +87,23 @@ def _run(place: Path, probe: Mapping[str, Any], user: str | None, seconds: float
         process.wait()
 
 
-def _see(
-    place: Path, probe: Mapping[str, Any], process: subprocess.Popen[bytes], deadline: float
-) -> str | None:
-    wrong = "its trial does not answer"
+def _see(place: Path, probe: Mapping[str, Any], process: subprocess.Popen[bytes], deadline: float) -> Trial:
+    wrong: str | None = "its trial does not answer"
+    socket = str(place / "run" / Path(probe["socket"]).name)
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            return f"its trial ends: {(place / 'log').read_text().strip()[-1000:]}"
+            return Trial(f"its trial ends: {(place / 'log').read_text().strip()[-1000:]}")
         try:
-            found = servers(str(place / "run" / Path(probe["socket"]).name), probe["backend"])
+            found, running = servers(socket, probe["backend"]), _in_force(probe)
+            wrong = unseen(found, running)
+            new = found.keys() - running.keys()
+            # A check ends in time: `timeout check`.
+            if wrong is None and not any(is_unchecked(found[name]) for name in new):
+                return Trial(None, state(socket, probe["backend"], {n for n in new if not is_up(found[n])}))
         except OSError:
             pass  # it starts
-        else:
-            said = unseen(found, _in_force(probe))
-            if said is None:
-                return None
-            wrong = said
         time.sleep(POLL_SECONDS)
-    return wrong
+    return Trial(wrong)
 
 
 def _in_force(probe: Mapping[str, Any]) -> dict[str, dict[str, str]]:

@@ -134,6 +134,8 @@ class InstanceUnit:
         self.home = ROOT / module.params["unit"] / name
         self.link = Path("/etc") / module.params["unit"] / name
         self.actions: list[dict[str, Any]] = []
+        #: Of a balancer: the state of servers that are down in a release that it takes, and new to it.
+        self.down = ""
         self.former: str | None = None  # the release that it ran before, where that was another one
         self.probe = dict(module.params["ready"].get(name, {}))
         if "login" in self.probe:
@@ -237,7 +239,7 @@ class InstanceUnit:
             while not haproxy.has_learned(probe["socket"]) and time.monotonic() < deadline:
                 time.sleep(PROBE_SECONDS)
             former = haproxy.worker(probe["socket"])
-            down = haproxy.keep_down(probe["socket"], probe["backend"])
+            down = haproxy.keep_down(probe["socket"], probe["backend"], self.down)
         except OSError as error:
             return f"{probe['socket']}: {error}"
         began = now_us()
@@ -259,7 +261,9 @@ class InstanceUnit:
         if systemctl("is-active", "--quiet", self.unit).returncode:
             return None
         folder, seconds = self.home / "releases" / release, self.module.params["ready_seconds"]
-        wrong: str | None = haproxy_trial.refusal(folder, self.probe, self.link, seconds)
+        tried = haproxy_trial.trial(folder, self.probe, self.link, seconds)
+        self.down = tried.down
+        wrong: str | None = tried.refusal
         return wrong
 
     def not_activated(self, wrong: str) -> str | None:

@@ -21,7 +21,7 @@ from kedge.services.balancer.security import FOLDER, token
 from kedge.services.planning import make_plan
 from plugins.module_utils import probes
 from plugins.module_utils.haproxy import worker
-from plugins.module_utils.haproxy_trial import refusal
+from plugins.module_utils.haproxy_trial import trial
 from tests.awaiting import await_that
 from tests.balancers import (
     Speech,
@@ -141,7 +141,7 @@ def test_a_trial_does_not_take_a_check_under_way_for_one_that_passed(tmp_path: P
             found.text.replace(f":{found.proxy.server_port} ", f":{hangs.getsockname()[1]} ")
         )
         probe = {"socket": str(tmp_path / "admin.sock"), "backend": "rest"}
-        said = refusal(tmp_path, probe, Path(FOLDER), 1)
+        said = trial(tmp_path, probe, Path(FOLDER), 1).refusal
     assert said == "it would see no instance up: rest1:8082 INI"
 
 

@@ -14,7 +14,7 @@ from ansible.module_utils import releases
 
 from kedge.services.planning import make_plan
 from plugins.module_utils.haproxy import keep_down, servers, taken_out
-from plugins.module_utils.haproxy_trial import refusal, unseen
+from plugins.module_utils.haproxy_trial import Trial, trial, unseen
 from plugins.modules import kedge_instance
 from tests.awaiting import await_that
 from tests.balancers import (
@@ -65,9 +65,12 @@ class Site:
         """Return the file of a release as HAProxy reads it once the release is active."""
         return (release / "haproxy.cfg").read_text().replace("/etc/rest-balancer/haproxy/", f"{release}/")
 
-    def refusal(self, release: Path, seconds: float = 4) -> str | None:
+    def trial(self, release: Path, seconds: float = 4) -> Trial:
         probe = {"socket": str(self.folder / "admin.sock"), "backend": "rest"}
-        return refusal(release, probe, Path("/etc/rest-balancer/haproxy"), seconds)
+        return trial(release, probe, Path("/etc/rest-balancer/haproxy"), seconds)
+
+    def refusal(self, release: Path, seconds: float = 4) -> str | None:
+        return self.trial(release, seconds).refusal
 
 
 @pytest.fixture
@@ -187,6 +190,22 @@ def test_a_reload_keeps_nothing_where_no_server_is_up(site: Site) -> None:
 
 
 @pytest.mark.process
+def test_a_server_that_is_new_to_a_balancer_gets_no_request_while_it_is_ill(site: Site) -> None:
+    both = site.release("both", balancer())
+    text = site.text(both)
+    one = "\n".join(line for line in text.splitlines() if SERVERS[1] not in line) + "\n"
+    changed(site.proxies[1], ill=True)
+    with running(one, site.port, site.folder) as found:
+        await_that(lambda: all_up(found), "the only one is up")
+        found.reload(text, site.trial(both, 20).down)
+        url = f"http://127.0.0.1:{site.port}/topics/t"
+        assert {httpx.post(url, json={}).status_code for _ in range(6)} == {200}
+        assert site.proxies[1].topics["t"] == 0
+        changed(site.proxies[1], ill=False)
+        await_that(lambda: all_up(found), "it is up once it is well")
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("state", ["drain", "maint"])
 def test_a_reload_leaves_a_server_out_that_somebody_took_out(site: Site, state: str) -> None:
     text = site.text(site.release("same", balancer()))
@@ -226,7 +245,7 @@ class Balancer:
         monkeypatch.setattr(kedge_instance.haproxy, "has_learned", lambda _: True)
         monkeypatch.setattr(kedge_instance.haproxy, "worker", lambda _: "1")
         monkeypatch.setattr(kedge_instance.haproxy, "keep_down", lambda *_: folder / "down.state")
-        monkeypatch.setattr(kedge_instance.haproxy_trial, "refusal", lambda *_: refuses)
+        monkeypatch.setattr(kedge_instance.haproxy_trial, "trial", lambda *_: Trial(refuses))
         self.did: list[str] = []
         probes = {"haproxy": {"kind": "haproxy", "socket": "/nowhere", "backend": "rest"}}
         self.instance = instance_unit(

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from kedge.deploy.deploy_steps import Step, steps
 from plugins.module_utils.haproxy import servers, taken_out
-from plugins.module_utils.haproxy_trial import refusal
+from plugins.module_utils.haproxy_trial import trial
 from plugins.modules import haproxy_compare, haproxy_drain
 from tests.awaiting import await_that
 from tests.balancers import (
@@ -176,8 +176,9 @@ class Site:
         release.mkdir()
         (release / "haproxy.cfg").write_text(text)
         probe = {"socket": str(self.balancer.socket), "backend": "rest"}
-        assert refusal(release, probe, LINK, seconds=10) is None
-        self.balancer.reload(text)
+        tried = trial(release, probe, LINK, seconds=10)
+        assert tried.refusal is None
+        self.balancer.reload(text, tried.down)
         self.active = text
         checked(self.balancer)
 
@@ -277,6 +278,8 @@ def found_once(test: Callable[..., None]) -> Callable[..., None]:
         # One that is up was to be drained first, beside one that is down.
         (State(ill=1), State("strimzi"), None, False),
         (State(ill=1, per_host=3), State(logins=True, per_host=3), 3, False),
+        # The balancer, which did not know it any more, gets one back that runs and is ill.
+        (State(ill=1, per_host=3, first_port=8090), State(), 7, True),
     ):
         test = example(before, after, killed, back)(test)
     return test

@@ -15,6 +15,7 @@ import pytest
 from ansible.module_utils import atomic_files, releases, way_back
 
 from kedge.deploy.rollback import refusal, steps
+from plugins.module_utils.haproxy_trial import Trial
 from plugins.modules import kedge_instance, kedge_previous_release, kedge_release
 from tests.instance_units import instance_unit
 
@@ -125,7 +126,12 @@ def test_a_balancer_goes_back_by_a_reload_after_its_former_configuration_was_tri
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[str] = []
-    monkeypatch.setattr(kedge_instance.haproxy_trial, "refusal", lambda folder, *_: tried.append(folder.name))
+
+    def trial(folder: Path, *_: object) -> Trial:
+        tried.append(folder.name)
+        return Trial(None)
+
+    monkeypatch.setattr(kedge_instance.haproxy_trial, "trial", trial)
     monkeypatch.setattr(kedge_instance.InstanceUnit, "reload", lambda _: host.did.append("reload"))
     for release in ("old", "new"):
         host.stage(release)
@@ -135,7 +141,7 @@ def test_a_balancer_goes_back_by_a_reload_after_its_former_configuration_was_tri
     assert tried == ["old"]
     assert ("reload" in host.did, "stop" in host.did) == (True, False)
     said = "it would see no instance up"
-    monkeypatch.setattr(kedge_instance.haproxy_trial, "refusal", lambda *_: said)
+    monkeypatch.setattr(kedge_instance.haproxy_trial, "trial", lambda *_: Trial(said))
     assert said in str(host.switch("new", "former", kind="haproxy", socket="s", backend="rest"))
     assert (host.folder / "etc" / "kafka-rest" / "8082").resolve().name == "old"
 

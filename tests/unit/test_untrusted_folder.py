@@ -175,11 +175,12 @@ def test_the_user_of_a_balancers_trial_may_write_to_no_file_of_root(
     (release / "unit.service").write_text("[Service]\nUser=nobody\n")
     owners: dict[str, tuple[int, int]] = {}
 
-    def look(place: Path, *_: object) -> None:
+    def look(place: Path, *_: object) -> haproxy_trial.Trial:
         for path in (place, *place.iterdir()):
             owners[path.name if path != place else "."] = (path.stat().st_uid, path.stat().st_mode & 0o7777)
+        return haproxy_trial.Trial(None)
 
     monkeypatch.setattr(haproxy_trial, "_run", look)
     probe = {"socket": "/run/rest-balancer/haproxy/admin.sock", "backend": "rest"}
-    assert haproxy_trial.refusal(release, probe, folder / "link", 1) is None
+    assert haproxy_trial.trial(release, probe, folder / "link", 1).refusal is None
     assert owners == {".": (0, 0o750), "haproxy.cfg": (0, 0o640), "run": (NOBODY, 0o700)}
