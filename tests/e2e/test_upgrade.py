@@ -20,6 +20,7 @@ import pytest
 import yaml
 from confluent_kafka.admin import AdminClient
 
+from kedge.evidence.release import VERSION
 from tests.baseline import COMMIT
 from tests.e2e.playing import ROOT, local_fleet, on_node, recap
 from tests.e2e.test_rest_proxies import (
@@ -167,6 +168,16 @@ def test_the_upgraded_fleet_is_as_planned_and_a_second_deploy_changes_nothing(de
     assert all(host["changed"] == 0 for host in recap(again).values()), again
     (deployed / "verify.json").write_text(json.dumps({"verify": VERIFY}))
     played(deployed, "verify.yml", "-e @verify.json -e verify_steps=state -e kedge_runs_dir=kept")
+
+
+def test_the_last_release_takes_the_fleet_back_and_says_what_it_changes(
+    deployed: Path, released: Path
+) -> None:
+    back = " ".join(played(deployed, "deploy.yml", tree=released).split())
+    assert f"deploys what Kedge {VERSION} deployed before. It changes" in back
+    again = played(deployed, "deploy.yml", tree=released)
+    assert all(host["changed"] == 0 for host in recap(again).values()), again
+    played(deployed, "deploy.yml")
 
 
 def test_a_broker_joins_the_running_cluster_and_restarts_no_other(deployed: Path) -> None:
