@@ -84,23 +84,26 @@ def keep_down(path: str, backend: str, seen: str = "") -> Path:
 
     A process sends requests to a server until its first check has failed. Where none is up, none is kept
     down: the new configuration may ask in another way. What somebody took out stays out. ``seen`` is the
-    state of servers that the running process does not know, as :func:`state` returns it.
+    state of servers that a trial of the new configuration found down, as :func:`servers_state` returns it;
+    what is up, or kept already, is not taken from it.
     """
     found = servers(path, backend)
     up = any(row["status"].startswith("UP") for row in found.values())
     down = {name for name, row in found.items() if row["status"].startswith("DOWN") and up}
     kept = down | set(taken_out(path, backend))
     file = Path(path).with_name("down.state")
-    text = state(path, backend, kept)
+    text = servers_state(path, backend, kept)
     version, header, *rows = [*seen.splitlines(), "", ""]
+    # Of another version of HAProxy the columns may be others.
     if text.startswith(f"{version}\n{header}\n"):
-        text += "".join(f"{row}\n" for row in rows if row)
+        known = kept | {name for name, row in found.items() if row["status"].startswith("UP")}
+        text += "".join(f"{row}\n" for row in rows if row and row.split()[NAME] not in known)
     # The folder is the balancer's, and so is the text: both may be of whoever runs as its user.
     untrusted_folder.write(file, text)
     return file
 
 
-def state(path: str, backend: str, wanted: set[str]) -> str:
+def servers_state(path: str, backend: str, wanted: set[str]) -> str:
     """Return the state of these servers as a starting process reads it; raises OSError for another text."""
     return _state_of(ask(path, f"show servers state {backend}"), backend, wanted)
 

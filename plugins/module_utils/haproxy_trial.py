@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ansible.module_utils.haproxy import check, is_unchecked, is_up, servers, state
+from ansible.module_utils.haproxy import check, is_unchecked, is_up, servers, servers_state
 
 HAPROXY = "/usr/sbin/haproxy"
 POLL_SECONDS = 0.1
@@ -24,7 +24,7 @@ CONNECTIONS = 100
 
 
 class Trial(NamedTuple):
-    """Why a balancer must not take a release, if so; and the state of servers that are new to it and down."""
+    """Why a balancer must not take a release, if so; and the state of the servers that a check found down."""
 
     refusal: str | None
     down: str = ""
@@ -34,8 +34,9 @@ def trial(folder: Path, probe: Mapping[str, Any], link: Path, seconds: float) ->
     """Try the release in ``folder`` beside the balancer that runs.
 
     A second HAProxy runs the configuration on sockets of its own and checks the servers. It has to see one
-    up, and each that the running balancer has up and would still know. ``probe`` has ``socket`` and
-    ``backend``; ``link`` is where the release lies once it is active.
+    up, and each that the running balancer has up and would still know. Then it goes on until each server was
+    checked once, or the time is over. ``probe`` has ``socket`` and ``backend``; ``link`` is where the release
+    lies once it is active.
     """
     # Sockets have short paths. The balancer's user enters, and may write where they are alone.
     place = Path(tempfile.mkdtemp(prefix="kedge-", dir="/tmp"))
@@ -88,22 +89,24 @@ def _run(place: Path, probe: Mapping[str, Any], user: str | None, seconds: float
 
 
 def _see(place: Path, probe: Mapping[str, Any], process: subprocess.Popen[bytes], deadline: float) -> Trial:
-    wrong: str | None = "its trial does not answer"
     socket = str(place / "run" / Path(probe["socket"]).name)
+    seen = Trial("its trial does not answer")
     while time.monotonic() < deadline:
         if process.poll() is not None:
             return Trial(f"its trial ends: {(place / 'log').read_text().strip()[-1000:]}")
         try:
-            found, running = servers(socket, probe["backend"]), _in_force(probe)
-            wrong = unseen(found, running)
-            new = found.keys() - running.keys()
-            # A check ends in time: `timeout check`.
-            if wrong is None and not any(is_unchecked(found[name]) for name in new):
-                return Trial(None, state(socket, probe["backend"], {n for n in new if not is_up(found[n])}))
+            found = servers(socket, probe["backend"])
+            wrong = unseen(found, _in_force(probe))
+            left = {name for name, row in found.items() if is_unchecked(row)}
+            down = found.keys() - left - {name for name, row in found.items() if is_up(row)}
+            seen = Trial(wrong, "" if wrong else servers_state(socket, probe["backend"], down))
         except OSError:
-            pass  # it starts
+            pass  # it starts, or hangs: then what it answered before holds
+        else:
+            if wrong is None and not left:
+                break
         time.sleep(POLL_SECONDS)
-    return Trial(wrong)
+    return seen
 
 
 def _in_force(probe: Mapping[str, Any]) -> dict[str, dict[str, str]]:

@@ -134,8 +134,8 @@ class InstanceUnit:
         self.home = ROOT / module.params["unit"] / name
         self.link = Path("/etc") / module.params["unit"] / name
         self.actions: list[dict[str, Any]] = []
-        #: Of a balancer: the state of servers that are down in a release that it takes, and new to it.
-        self.down = ""
+        #: Of a balancer: the state of servers that the trial of a release found down, for its reload.
+        self.seen_down = ""
         self.former: str | None = None  # the release that it ran before, where that was another one
         self.probe = dict(module.params["ready"].get(name, {}))
         if "login" in self.probe:
@@ -239,7 +239,8 @@ class InstanceUnit:
             while not haproxy.has_learned(probe["socket"]) and time.monotonic() < deadline:
                 time.sleep(PROBE_SECONDS)
             former = haproxy.worker(probe["socket"])
-            down = haproxy.keep_down(probe["socket"], probe["backend"], self.down)
+            seen, self.seen_down = self.seen_down, ""
+            down = haproxy.keep_down(probe["socket"], probe["backend"], seen)
         except OSError as error:
             return f"{probe['socket']}: {error}"
         began = now_us()
@@ -262,7 +263,7 @@ class InstanceUnit:
             return None
         folder, seconds = self.home / "releases" / release, self.module.params["ready_seconds"]
         tried = haproxy_trial.trial(folder, self.probe, self.link, seconds)
-        self.down = tried.down
+        self.seen_down = tried.down
         wrong: str | None = tried.refusal
         return wrong
 

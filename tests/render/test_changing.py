@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -193,16 +194,31 @@ def test_a_reload_keeps_nothing_where_no_server_is_up(site: Site) -> None:
 def test_a_server_that_is_new_to_a_balancer_gets_no_request_while_it_is_ill(site: Site) -> None:
     both = site.release("both", balancer())
     text = site.text(both)
-    one = "\n".join(line for line in text.splitlines() if SERVERS[1] not in line) + "\n"
     changed(site.proxies[1], ill=True)
-    with running(one, site.port, site.folder) as found:
+    with running(without(SERVERS[1], text), site.port, site.folder) as found:
         await_that(lambda: all_up(found), "the only one is up")
         found.reload(text, site.trial(both, 20).down)
+        assert found.status(SERVERS[1]).startswith("DOWN")
         url = f"http://127.0.0.1:{site.port}/topics/t"
         assert {httpx.post(url, json={}).status_code for _ in range(6)} == {200}
-        assert site.proxies[1].topics["t"] == 0
         changed(site.proxies[1], ill=False)
-        await_that(lambda: all_up(found), "it is up once it is well")
+        await_that(lambda: all_up(found), "its check passes")
+
+
+@pytest.mark.process
+def test_a_server_that_answers_no_check_keeps_no_configuration_out(site: Site) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        site.ports[SERVERS[1]] = silent.getsockname()[1]
+        both = site.release("both", balancer())
+        with running(without(SERVERS[1], site.text(both)), site.port, site.folder):
+            tried = site.trial(both, 2)
+    assert tried.refusal is None
+    assert SERVERS[1] not in tried.down
+
+
+def without(server: str, text: str) -> str:
+    """Return a file that has no line of a server."""
+    return "".join(line for line in text.splitlines(keepends=True) if server not in line)
 
 
 @pytest.mark.process
@@ -244,9 +260,11 @@ class Balancer:
         monkeypatch.setattr(releases, "ROOT", folder / "kedge")
         monkeypatch.setattr(kedge_instance.haproxy, "has_learned", lambda _: True)
         monkeypatch.setattr(kedge_instance.haproxy, "worker", lambda _: "1")
-        monkeypatch.setattr(kedge_instance.haproxy, "keep_down", lambda *_: folder / "down.state")
-        monkeypatch.setattr(kedge_instance.haproxy_trial, "trial", lambda *_: Trial(refuses))
+        monkeypatch.setattr(kedge_instance.haproxy, "keep_down", self.keep_down)
+        monkeypatch.setattr(kedge_instance.haproxy_trial, "trial", lambda *_: Trial(refuses, "rest1:8083"))
+        self.folder = folder
         self.did: list[str] = []
+        self.kept: list[str] = []
         probes = {"haproxy": {"kind": "haproxy", "socket": "/nowhere", "backend": "rest"}}
         self.instance = instance_unit(
             "haproxy",
@@ -263,6 +281,10 @@ class Balancer:
         self.instance.journal = lambda: "last words"
         unready = "no instance is up: rest1:8082 DOWN"
         self.instance.wait_ready = lambda **_: unready if not ready and self.runs() == "new" else None
+
+    def keep_down(self, _socket: str, _backend: str, seen: str) -> Path:
+        self.kept.append(seen)
+        return self.folder / "down.state"
 
     def runs(self) -> str | None:
         return self.instance.current()  # type: ignore[no-any-return]
@@ -292,6 +314,7 @@ def test_a_reload_that_sees_no_server_up_all_the_same_is_taken_back(
     assert said.startswith("no instance is up: rest1:8082 DOWN; the previous release old is back and running")
     assert found.runs() == "old"
     assert found.did.count("reload") == 2
+    assert found.kept == ["rest1:8083", ""], "the former configuration was not tried"
     assert "stop" not in found.did
 
 

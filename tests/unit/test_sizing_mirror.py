@@ -64,8 +64,8 @@ def test_mirror_maker_2_is_asked_for_its_rate_over_the_round_trip_too() -> None:
     (warning,) = findings(mirrors(2, flow, **MM2), "mirror.round_trip")
     assert "20 tasks, each with a request of 50000 bytes, 1 x batch.size at most, to 1 of" in warning.message
     assert "that is 10 MB/s: enough only if the records compress 4.0 times" in warning.message
-    assert warning.fix.startswith("raise batch.size to 200000 ")
-    assert "max_compression_ratio: 0.2 gives that" in warning.fix
+    assert warning.fix.startswith("set mirror_maker_flows.metrics.max_compression_ratio to 0.2 ")
+    assert "(batch.size is 200000 then)" in warning.fix
     assert findings(mirrors(2, flow | {"max_compression_ratio": 0.2}, **MM2), "mirror.round_trip") == []
     assert findings(mirrors(2, flow | {"mb_per_s": 10, "processes": 1}, **MM2), "mirror.round_trip") == []
 
@@ -105,7 +105,7 @@ def test_a_rate_that_no_number_of_producers_carries_over_the_round_trip_is_a_war
     (warning,) = findings(mirrors(2, {"mb_per_s": 400, "round_trip_ms": 100}), "mirror.round_trip")
     assert warning.severity == "warning"
     assert "20 processes, each with a request of 350000 bytes" in warning.message
-    assert warning.fix.startswith("raise batch.size to 95239 ")
+    assert "(batch.size is 95239 then)" in warning.fix
     assert "that is 210 MB/s" in warning.message
 
 

@@ -89,12 +89,16 @@ def check_producer(
     _check_idempotence(of, sheet.of(what), refuses)
     batch, buffer = of.number("batch.size"), of.number("buffer.memory")
     if batch > buffer and of.own("batch.size", "buffer.memory"):
+        fixes = [
+            f"set {prefix}batch.size to {buffer // 2} or less",
+            f"set {prefix}buffer.memory to {2 * batch} or more",
+        ]
         of.error(
             "clients.buffer",
             f"{prefix}batch.size{sheet.of(what)} is {batch}, above buffer.memory of {buffer}: no batch fits, "
             "so each send fails",
-            f"set {prefix}batch.size to {buffer // 2} or less, or {prefix}buffer.memory to {2 * batch} or "
-            "more",
+            # What a person has chosen comes first.
+            ", or ".join(fixes if of.own("batch.size") else reversed(fixes)),
             "batch.size",
             "buffer.memory",
         )

@@ -202,8 +202,9 @@ def _needed(sheet: Sheet, flow: Flow, brokers: int) -> int:
     times = spec.mb_per_s * 1e6 * spec.round_trip_ms / 1000 / each
     wanted = math.ceil(batch * times / carrying)
     larger = (
-        f"raise batch.size to {wanted} ({sheet.name(f'{flow.variable}.max_compression_ratio')}: "
-        f"{math.ceil(1000 * wanted / limits.message_bytes) / 1000:g} gives that), "
+        f"set {sheet.name(f'{flow.variable}.max_compression_ratio')} to "
+        f"{math.ceil(1000 * wanted / limits.message_bytes) / 1000:g} if records compress so far "
+        f"(batch.size is {wanted} then), "
         if batches * wanted <= limits.message_bytes
         else ""
     )
