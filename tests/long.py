@@ -115,7 +115,13 @@ def play(part: str, commit: str) -> Played:
 
 def _run(words: Sequence[str]) -> int:
     process = subprocess.Popen(words, cwd=ROOT)
-    before = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+    told: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        told.append(number)
+        process.send_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
         status = process.wait()
     except KeyboardInterrupt:
@@ -124,7 +130,8 @@ def _run(words: Sequence[str]) -> int:
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
-    if status == pytest.ExitCode.INTERRUPTED:
+    # While pytest starts, its status does not say that it was interrupted.
+    if told or status == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     return status
 

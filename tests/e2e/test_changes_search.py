@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 import yaml
 
+from kedge.evidence.load_state import reached
 from kedge.setup.paths import GENERATED
 from lab.demo.archive import checksum
 from lab.demo.inventory import derive
@@ -180,8 +181,8 @@ def none_lost(subject: Subject, tmp_path: Path) -> None:
         begin(*load_alone(inventory, tmp_path / "runs", verify), inventory=inventory, to=file) as load,
     ):
         await_that(
-            lambda: "Wait until every record" in output.read_text() or load.poll() is not None,
-            "the load is warm",
+            lambda: runs_by_now(tmp_path / "runs/latest") or load.poll() is not None,
+            "the load runs",
             limit_s=600,
         )
         while load.poll() is None and not ended(tmp_path / "runs"):
@@ -211,6 +212,11 @@ def none_lost(subject: Subject, tmp_path: Path) -> None:
     assert check["verdict"] in ("pass", "fail"), check
     assert not subject.never & check["anomalies"].keys(), check
     assert len(done) >= LOAD_S // 200
+
+
+def runs_by_now(run: Path) -> bool:
+    """Return whether the load of a run sends what counts, or has done so."""
+    return (run / "load.state").exists() and reached(run, "running")
 
 
 def ended(runs: Path) -> bool:

@@ -37,7 +37,8 @@ def test_no_part_begins_that_took_longer_than_what_is_left() -> None:
 
 
 @pytest.mark.process
-def test_who_interrupts_it_finds_pytest_ended_in_order_and_nothing_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [1, 2], ids=["as it starts", "later"])
+def test_who_interrupts_it_finds_pytest_ended_in_order_and_nothing_kept(status: int, tmp_path: Path) -> None:
     child = tmp_path / "child.py"
     # Its half second stands for what it takes down: subprocess.run would kill it after a quarter.
     child.write_text(
@@ -49,7 +50,7 @@ def test_who_interrupts_it_finds_pytest_ended_in_order_and_nothing_kept(tmp_path
         "except KeyboardInterrupt:\n"
         "    time.sleep(0.5)\n"
         "    (here / 'ended').touch()\n"
-        "    sys.exit(2)\n"
+        f"    sys.exit({status})\n"
     )
     words = [sys.executable, "-c", f"from tests.long import _run; _run([{sys.executable!r}, {str(child)!r}])"]
     process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True)
