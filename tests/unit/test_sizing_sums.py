@@ -151,6 +151,10 @@ def test_produced_records_take_cores_by_requests_records_and_bytes() -> None:
     assert "200000000 bytes/s x 6.4 ns are 2.03 cores" in both.message
     assert ": 4.3 cores, and host_cores is 4" in both.message
     assert "spread the load over 2 times as many hosts, or let them wait longer" in both.fix
+    # Of 106 or 107 hosts some would get 15 readers, which take 1.05 cores.
+    many = found("rest.cores.readers", 1, consumers=1500, delivery_latency_ms=1000)
+    assert "105.0 cores" in many.message
+    assert "over 108 times as many hosts" in many.fix
     # What is produced exceeds the cores alone.
     assert "wait longer" not in found("rest.cores.readers", 1, **large, **readers).fix
     assert of_rule(make_plan(rest(workload=small | readers, cores=4)), "rest.cores.readers") == []

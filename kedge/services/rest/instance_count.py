@@ -206,6 +206,11 @@ def _from_load(sheet: Sheet, cost: Cost, variables: KafkaRest, facts: HostFacts)
     return min(wanted, room)
 
 
+def _share(workload: RestWorkload, hosts: int) -> RestWorkload:
+    """Return what one of so many hosts produces of a workload, in whole records a second."""
+    return workload.model_copy(update={"records_per_s": math.ceil((workload.records_per_s or 0) / hosts)})
+
+
 def check_cores(
     sheet: Sheet, cost: Cost, variables: KafkaRest, facts: HostFacts, instance: PlannedInstance
 ) -> None:
@@ -218,13 +223,23 @@ def check_cores(
     readers = readers_of(workload)
     at_once = instance.value("fetch.min.bytes") == "1"
     each = _READER_AT_ONCE if at_once else _READER
-    produced = cost.cores(workload)
-    if variables.measured_capacity is not None and refused(variables, facts) is None:
-        produced = 0
+    own = variables.measured_capacity is not None and refused(variables, facts) is None
+    produced = 0 if own else cost.cores(workload)
     needed = readers * each + produced
     if not readers or needed <= facts.cores:
         return
     what = "load" if produced else "readers"
+    least = math.ceil(needed / facts.cores)
+    # A host gets whole readers and records, so that its share may be more than the quotient.
+    times = next(
+        (
+            number
+            for number in range(least, max(least, readers, workload.records_per_s or 0) + 1)
+            if math.ceil(readers / number) * each + (0 if own else cost.cores(_share(workload, number)))
+            <= facts.cores
+        ),
+        least,
+    )
     sheet.warning(
         "rest.cores.readers",
         f"{readers} readers, "
@@ -234,7 +249,7 @@ def check_cores(
         + (f", and {cost.said(workload)}" if produced else "")
         + f": {needed:.1f} cores, and host_cores is {facts.cores}; a proxy with many consumers needs "
         f"more cores ({GUIDE}, CPUs)",
-        f"spread the {what} over {math.ceil(needed / facts.cores)} times as many hosts"
+        f"spread the {what} over {times} times as many hosts"
         + (
             f", or let them wait longer (kafka_rest_workload.delivery_latency_ms): {_READER} of a core each"
             if at_once and readers * _READER + produced <= facts.cores
