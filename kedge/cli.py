@@ -42,7 +42,7 @@ COMMANDS: Final = {
         "-i inventories/prod --out build",
     ),
     "audit": Command(
-        "spark_checks.__main__",
+        "spark_checks.command",
         "judge evidence with Spark: verdicts, a report",
         "--evidence runs/latest/evidence --slo runs/latest/slo.yml --out report",
         in_clone=True,

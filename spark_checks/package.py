@@ -18,7 +18,7 @@ from typing import Final
 
 _PACKAGES: Final = ("kedge", "spark_checks")
 _KINDS: Final = (".py", ".j2", ".css", ".js", ".properties", ".yml", ".json")
-_MAIN: Final = "import sys\n\nfrom spark_checks.__main__ import main\n\nsys.exit(main())\n"
+_MAIN: Final = "import sys\n\nfrom spark_checks.command import main\n\nsys.exit(main())\n"
 #: The begin of time as zip knows it: the same files give the same archive.
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from kedge.deploy.mirror_positions import parse_position
 from kedge.evidence import border
-from kedge.evidence.prefix import PREFIX_BYTES
 from kedge.evidence.record import encode, identities, run_tag
+from kedge.evidence.record_layout import PREFIX_BYTES
 from tests.hostile_agent import NAME, OVER, ROW, file, line, load
 from tests.unit.test_watch_hosts import UNITS
 from tests.unit.test_watch_hosts import line as sample_line
@@ -310,7 +310,7 @@ READERS: Final[Mapping[str, str]] = {
     "kedge/deploy/gate_watch.py": _OWN,
     "kedge/deploy/generator_bundle.py": _OWN,
     "kedge/deploy/group_gate.py": _CLUSTER,
-    "kedge/deploy/jars.py": _OWN,
+    "kedge/deploy/locked_jars.py": _OWN,
     "kedge/deploy/kafka_admin.py": _CLUSTER,
     "kedge/deploy/mirror_positions.py": _TOPIC,
     "kedge/deploy/playbook_run.py": _OWN,

@@ -26,7 +26,7 @@ from kedge.evidence.levels import read_levels
 from kedge.evidence.load_options import LoadError
 from kedge.evidence.load_state import await_phase, parts_of, reached
 from kedge.evidence.writing import write_json
-from spark_checks.__main__ import conclude, settled
+from spark_checks.command import conclude, settled
 from spark_checks.job import Auditor
 from verify.collect.__main__ import collect
 from verify.collect.hosts import CollectError

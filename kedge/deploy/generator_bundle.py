@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
-from kedge.deploy.jars import is_as_made, note_digest
+from kedge.deploy.locked_jars import is_as_made, note_digest
 from kedge.evidence.border.untrusted import shown
 
 ROOT: Final = Path(__file__).resolve().parents[2]

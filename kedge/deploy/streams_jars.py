@@ -20,7 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kedge.deploy.jars import JarError, holds, is_as_made, note_digest, pack, read_lock, resolve, sha256_of
+from kedge.deploy.locked_jars import (
+    JarError,
+    holds,
+    is_as_made,
+    note_digest,
+    pack,
+    read_lock,
+    resolve,
+    sha256_of,
+)
 from kedge.deploy.rendering import TEMPLATES, render
 
 SOURCES: Final = TEMPLATES / "streams"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kedge.evidence.prefix import PREFIX_BYTES
+from kedge.evidence.record_layout import PREFIX_BYTES
 from kedge.evidence.rest_dialect import Dialect
 from kedge.evidence.secrets import SecretsError, from_environment, holds_secret, looks_secret, merged
 from kedge.evidence.watch_options import WatchOptions

@@ -1,4 +1,4 @@
-"""The identity of a record: a prefix (:mod:`kedge.evidence.prefix`) of its value that survives every hop."""
+"""A record's identity: a prefix of its value, which survives every hop. Its layout is in record_layout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kedge.evidence.prefix import CRC, FIELDS, INTENDED_US, MAGIC, MARK, PREFIX_BYTES, PRODUCER, SEQ
+from kedge.evidence.record_layout import CRC, FIELDS, INTENDED_US, MAGIC, MARK, PREFIX_BYTES, PRODUCER, SEQ
 
 _HEAD: Final = struct.Struct(">" + "".join([*FIELDS.values()][:-1]))
 _CRC: Final = struct.Struct(f">{FIELDS['crc']}")

@@ -1,4 +1,7 @@
-"""What is said of a key that nothing reads: which other one may be meant, and what becomes of it."""
+"""What is said of a key that nothing reads: which other one may be meant, and what becomes of it.
+
+Environment variables of a REST proxy are in kedge/services/rest/environment.py.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from kedge.deploy.jars import JarError, pack, read_lock, sha256_of
+from kedge.deploy.locked_jars import JarError, pack, read_lock, sha256_of
 from kedge.evidence.release import VERSION
 from kedge.setup import children, environment
 from kedge.setup.disk_space import check_space

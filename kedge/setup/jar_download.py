@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree
 
-from kedge.deploy.jars import Jar
+from kedge.deploy.locked_jars import Jar
 from kedge.setup import children
 
 _AT_ONCE = 8

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kedge.deploy.jars import JarError, archive, archive_path, lock_text, missing, read_lock, resolve
+from kedge.deploy.locked_jars import JarError, archive, archive_path, lock_text, missing, read_lock, resolve
 from kedge.setup import children, jar_download
 from kedge.setup.paths import LOCKS, archive_folder, jar_folder
 

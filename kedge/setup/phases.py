@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from kedge.deploy.jars import JarError
+from kedge.deploy.locked_jars import JarError
 from kedge.evidence.files import replace_text
 from kedge.setup import bundle, children, environment, jars, packages, schedule
 from kedge.setup.go_program import GoProgram

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from kedge.deploy.jars import JarError
+from kedge.deploy.locked_jars import JarError
 from kedge.setup import children
 from kedge.setup.disk_space import check_space
 from kedge.setup.problem import Problem

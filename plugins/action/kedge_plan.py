@@ -40,7 +40,7 @@ from kedge.plan.inventory.yaml_files import InventoryError, check_files, invento
 from kedge.plan.plan import Plan
 from kedge.plan.service import group_names
 from kedge.plan.text import brief, text
-from kedge.services.balancer.probe import draining_balancers
+from kedge.services.balancer.drain import draining_balancers
 from kedge.services.broker.security import scram_users
 from kedge.services.mirror.adopting import adopting_json
 from kedge.services.mirror.topics_and_groups import flows_json

@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from kedge.deploy.jars import JarError
+from kedge.deploy.locked_jars import JarError
 from kedge.deploy.streams_jars import Wish, application_jars, build_kit, pack_application
 
 

@@ -31,7 +31,7 @@ from kedge.deploy.restarts import (
     rounds,
     services_to_leave,
 )
-from kedge.deploy.rollback import refusal, steps
+from kedge.deploy.rollback_report import refusal, steps
 from kedge.deploy.watch_spec import watch_seconds, watch_spec
 from kedge.evidence.border.untrusted import shown
 from kedge.plan.document import planned_instances, planned_rollout, planned_value

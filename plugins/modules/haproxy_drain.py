@@ -101,9 +101,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.drains import Drain, new_drain, read, told, whose, write
+from ansible.module_utils.drain_record import Drain, new_drain, read, told, whose, write
 from ansible.module_utils.haproxy import SOCKET, ask, former_workers, in_flight, servers, taken_out
-from ansible.module_utils.node_lock import ROOT, held, holder, said, take
+from ansible.module_utils.leases import holder, said, take
+from ansible.module_utils.node_lock import ROOT, held
 from ansible.module_utils.rest_members import delete_members
 
 POLL_SECONDS = 0.05

@@ -41,7 +41,8 @@ EXAMPLES = r"""
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.node_lock import ROOT, give_back, leases, others, renew, said, take
+from ansible.module_utils.leases import give_back, leases, others, renew, said, take
+from ansible.module_utils.node_lock import ROOT
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "services": {"type": "list", "elements": "str", "default": []},

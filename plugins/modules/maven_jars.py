@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from kedge.deploy.jars import JarError, archive, archive_path, lock_key, resolve
+from kedge.deploy.locked_jars import JarError, archive, archive_path, lock_key, resolve
 
 DOCUMENTATION = r"""
 module: maven_jars

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kedge.evidence.run import Run
-from spark_checks.delivery.completeness import claimed, refuse_twice, unledgered
+from spark_checks.delivery.ledger_evidence import claimed, refuse_twice, unledgered
 from spark_checks.engine.anomalies import kinds, tally
 from spark_checks.engine.blocks import Blocks, compared, in_blocks, kept, together
 from spark_checks.engine.facts import (

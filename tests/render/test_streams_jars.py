@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kedge.deploy.jars import JarError
+from kedge.deploy.locked_jars import JarError
 from kedge.deploy.streams_jars import Wish, application_jars, build_kit
 from kedge.services.planning import make_plan
 from kedge.setup.paths import LOCKS, cache_root

@@ -25,8 +25,8 @@ from kedge.evidence.errors import EvidenceError
 from kedge.evidence.levels import DeliveryLevels, Levels
 from kedge.evidence.run import DeployedService, Machine, Subject
 from kedge.setup import packages as machine
-from spark_checks.__main__ import main
 from spark_checks.checks import partitions
+from spark_checks.command import main
 from spark_checks.engine import session
 from spark_checks.job import Audit, audit
 from spark_checks.report import documents, terminal

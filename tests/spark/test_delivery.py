@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from kedge.evidence.levels import Levels
 from kedge.evidence.run import Run
 from spark_checks.delivery import check as delivery
-from spark_checks.delivery.completeness import unledgered
+from spark_checks.delivery.ledger_evidence import unledgered
 from spark_checks.delivery.order import reordered
 from spark_checks.delivery.producer_to_topic import topic_hop
 from spark_checks.delivery.topic_to_group import group_hop, skipped

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from kedge.evidence.errors import EvidenceError
 from kedge.evidence.levels import Levels, read_levels
-from spark_checks.__main__ import main
 from spark_checks.checks.latency import latencies
+from spark_checks.command import main
 from spark_checks.delivery import check as delivery
 from spark_checks.engine import session
 from spark_checks.engine.readers import open_evidence

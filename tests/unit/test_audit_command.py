@@ -17,7 +17,7 @@ from kedge.evidence.load_state import await_phase
 from kedge.evidence.load_state import main as await_command
 from kedge.evidence.run import parse_run
 from kedge.evidence.writing import EvidenceWriter
-from spark_checks.__main__ import settled
+from spark_checks.command import settled
 from spark_checks.engine.files import on_this_machine
 from spark_checks.engine.session import configured
 from spark_checks.job import Auditor

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kedge.deploy.jars import JarError
+from kedge.deploy.locked_jars import JarError
 from kedge.setup import bundle, environment, jars, packages, phases
 from kedge.setup.paths import jar_folder
 from kedge.setup.targets import BASE, BUNDLE, OWN_HOSTS, Target

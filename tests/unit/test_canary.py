@@ -23,7 +23,7 @@ from kedge.evidence.canary import (
     read_window,
     seconds_of,
 )
-from plugins.module_utils import node_lock
+from plugins.module_utils import leases
 from tests.canaries import LEVELS, config, verdict, window
 from verify.canary import audit, pause, supervisor
 from verify.canary.audit import audit_windows, levels_of, result_of
@@ -202,10 +202,10 @@ def test_runs_of_playbooks_and_pauses_are_announced_until_they_end(tmp_path: Pat
 
 def test_what_a_run_holds_on_its_host_is_announced_until_it_gives_it_back(tmp_path: Path) -> None:
     run = {"id": "1.2.3", "who": "me@ctl", "playbook": "rolling_restart.yml"}
-    node_lock.take(run, ["announced 1.2.3"], root=tmp_path)
+    leases.take(run, ["announced 1.2.3"], root=tmp_path)
     now = int(time.time() * 1e6)
     assert list(announced(tmp_path / ".lease.json", tmp_path, now)) == ["rolling_restart.yml"]
-    node_lock.give_back("1.2.3", tmp_path)
+    leases.give_back("1.2.3", tmp_path)
     assert list(announced(tmp_path / ".lease.json", tmp_path, now)) == []
 
 

@@ -40,7 +40,7 @@ def test_an_unknown_command_names_the_nearest_one(capsys: pytest.CaptureFixture[
 def test_a_command_of_a_clone_says_so_where_there_is_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "spark_checks.__main__", None)
+    monkeypatch.setitem(sys.modules, "spark_checks.command", None)
     with pytest.raises(SystemExit) as ended:
         cli.main(["audit", "--help"])
     assert ended.value.code == 2

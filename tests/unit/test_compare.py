@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kedge.trials.figures import COLLAPSED, asked_otherwise, collapsed, compare
-from spark_checks.__main__ import main
+from spark_checks.command import main
 
 
 def run(

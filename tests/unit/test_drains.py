@@ -19,7 +19,7 @@ import pytest
 
 from kedge.deploy.playbook_run import VARIABLE, ended, run_id
 from plugins.module_utils import haproxy, service_control
-from plugins.module_utils.drains import read
+from plugins.module_utils.drain_record import read
 from plugins.module_utils.haproxy import ask, taken_out
 from plugins.modules import haproxy_drain
 from tests.awaiting import await_that

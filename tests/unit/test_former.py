@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible.module_utils import atomic_files, releases, way_back
 
-from kedge.deploy.rollback import refusal, steps
+from kedge.deploy.rollback_report import refusal, steps
 from plugins.module_utils.haproxy_trial import Trial
 from plugins.modules import kedge_instance, kedge_previous_release, kedge_release
 from tests.instance_units import instance_unit

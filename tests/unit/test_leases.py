@@ -16,8 +16,8 @@ import yaml
 
 from kedge.deploy.planned import leased_services
 from kedge.deploy.playbook_run import VARIABLE, ended, run_id
-from plugins.module_utils import node_lock
-from plugins.module_utils.node_lock import give_back, holder, leases, renew, take
+from plugins.module_utils import leases as leases_file
+from plugins.module_utils.leases import give_back, holder, leases, renew, take
 from tests.awaiting import await_that
 from tests.kafka.loads import ROOT
 
@@ -67,9 +67,9 @@ class Clocks:
 @pytest.fixture
 def clocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clocks:
     """Clocks for the leases of a host."""
-    monkeypatch.setattr(node_lock, "BOOT", tmp_path / "boot_id")
-    found = Clocks(node_lock.BOOT)
-    monkeypatch.setattr(node_lock, "time", found)
+    monkeypatch.setattr(leases_file, "BOOT", tmp_path / "boot_id")
+    found = Clocks(leases_file.BOOT)
+    monkeypatch.setattr(leases_file, "time", found)
     return found
 
 
@@ -77,9 +77,9 @@ def test_a_lease_ends_unless_it_is_renewed_or_its_run_has_ended(tmp_path: Path, 
     take(ANN, ["kafka_rest"], root=tmp_path)
     assert take(BEN, ["kafka_rest"], ended=["ann"], root=tmp_path) == {}
     assert not renew("ann", tmp_path)
-    clocks.go_on(node_lock.LEASE_SECONDS - 1)
+    clocks.go_on(leases_file.LEASE_SECONDS - 1)
     assert renew("ben", tmp_path)
-    clocks.go_on(node_lock.LEASE_SECONDS - 1)
+    clocks.go_on(leases_file.LEASE_SECONDS - 1)
     assert holder("kafka_rest", tmp_path) == "ben" and holder("kafka_rest", tmp_path, ["ben"]) == ""
     clocks.go_on(2)
     assert holder("kafka_rest", tmp_path) == ""
@@ -92,7 +92,7 @@ def test_a_lease_is_as_long_when_the_clock_of_the_host_is_set(
     take(ANN, ["kafka_rest"], root=tmp_path)
     clocks.day += step
     assert list(take(BEN, ["kafka_rest"], root=tmp_path)) == ["kafka_rest"]
-    clocks.go_on(node_lock.LEASE_SECONDS + 1)
+    clocks.go_on(leases_file.LEASE_SECONDS + 1)
     assert take(BEN, ["kafka_rest"], root=tmp_path) == {}
 
 
@@ -102,7 +102,7 @@ def test_a_lease_outlives_a_reboot_of_its_host(tmp_path: Path, clocks: Clocks) -
     clocks.go_on(60)
     clocks.reboot()
     assert holder("kafka_rest", tmp_path) == "ann"
-    clocks.go_on(node_lock.LEASE_SECONDS - 60)
+    clocks.go_on(leases_file.LEASE_SECONDS - 60)
     assert holder("kafka_rest", tmp_path) == ""
 
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kedge.evidence.prefix import PREFIX_BYTES
 from kedge.evidence.record import decode, encode, identities, run_tag
-from verify.load.records import KEYS, SLICE_S, Encoder, count_due, due_us, keys, rest_s
+from kedge.evidence.record_layout import PREFIX_BYTES
+from verify.load.records import KEYS, Encoder, keys
+from verify.load.schedule import SLICE_S, count_due, due_us, rest_s
 
 TAG = run_tag("a run")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.deploy.jars import Jar
+from kedge.deploy.locked_jars import Jar
 from kedge.setup import jar_download
 from tests.answering import Server
 

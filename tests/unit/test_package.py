@@ -13,7 +13,7 @@ from spark_checks import package
 
 READS = """
 from importlib import resources
-import spark_checks.__main__
+import spark_checks.command
 from jinja2 import PackageLoader
 print(spark_checks.__file__)
 print(PackageLoader("spark_checks.report", "").get_source(None, "frame.html.j2")[0][:15])

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from rich.console import Console
 
-from spark_checks.__main__ import _STATUS
 from spark_checks.checks import latency as latency_check
+from spark_checks.command import _STATUS
 from spark_checks.job import Audit
 from spark_checks.rebalance.restarts import Restart
 from spark_checks.report import documents, terminal

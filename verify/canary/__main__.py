@@ -15,7 +15,7 @@ from verify.canary.live import Live
 from verify.canary.supervisor import Supervisor
 from verify.process import Ending, leave
 
-#: Where runs of playbooks hold their leases (plugins/module_utils/node_lock.py).
+#: Where runs of playbooks hold their leases (plugins/module_utils/leases.py).
 LEASES: Final = Path("/var/lib/kedge/.lease.json")
 
 

@@ -28,7 +28,7 @@ from kedge.evidence.canary import (
 from kedge.evidence.files import replace_text
 from kedge.evidence.listing import INGEST
 from kedge.evidence.secrets import merged
-from spark_checks.__main__ import conclude, settled
+from spark_checks.command import conclude, settled
 from spark_checks.job import Auditor
 from verify.canary.windows import prune, unaudited
 from verify.process import now_us

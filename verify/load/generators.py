@@ -32,7 +32,7 @@ from verify.collect.hosts import Access, ssh
 from verify.load.actors import WATCH, Lane, lanes, processes, workers
 from verify.load.agent import CLOCK, END, FOLDER, REPEAT_S
 from verify.load.board import WIDTH, Board, Cell, Head
-from verify.load.records import count_due
+from verify.load.schedule import count_due
 from verify.process import last_line, now_us
 
 #: What the role load_generator puts on a host: it runs the agent.

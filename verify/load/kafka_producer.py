@@ -17,13 +17,14 @@ import numpy as np
 from confluent_kafka import KafkaError, Producer
 
 from kedge.evidence.load_options import Client, LoadSpec
-from kedge.evidence.prefix import SEQ
 from kedge.evidence.record import run_tag
+from kedge.evidence.record_layout import SEQ
 from kedge.evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
-from verify.load.records import KEYS, SLICE_S, Encoder, count_due, due_us, keys, rest_s
+from verify.load.records import KEYS, Encoder, keys
+from verify.load.schedule import SLICE_S, count_due, due_us, rest_s
 from verify.process import Ending, begin_work, cpu_us, now_us
 
 #: Records of the ledger that are settled together: a quarter of a second's, within these bounds.

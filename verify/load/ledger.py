@@ -17,7 +17,7 @@ from kedge.evidence.load_options import LoadSpec
 from kedge.evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import Cell
-from verify.load.records import Longs
+from verify.load.schedule import Longs
 
 OPEN: Final = 0
 ACKED: Final = 1

@@ -26,8 +26,9 @@ from kedge.evidence.writing import EvidenceWriter
 from verify.load.actors import Lane
 from verify.load.board import ActorState, Board, Cell, Head
 from verify.load.ledger import ACKED, FAILED, UNKNOWN, Ledger
-from verify.load.records import KEYS, Encoder, count_due, due_us, keys, rest_s
+from verify.load.records import KEYS, Encoder, keys
 from verify.load.rest_connections import NoAnswerError, NotSentError, Wire
+from verify.load.schedule import count_due, due_us, rest_s
 from verify.process import Ending, begin_work, cpu_us, now_us
 
 PRODUCE_HEADERS: Final = {

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 from kedge.evidence.writing import write_table
 from verify.load.actors import Lane
-from verify.load.records import Encoder, Longs, due_us
+from verify.load.records import Encoder
+from verify.load.schedule import Longs, due_us
 
 REASON = "the producer's process ended before it wrote what became of the record"
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kedge.evidence.prefix import PREFIX_BYTES
+from kedge.evidence.record_layout import PREFIX_BYTES
 
 Client = dict[str, str | int | float | bool]
 Phase = Literal["produce", "consume"]

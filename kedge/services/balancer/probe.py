@@ -1,12 +1,11 @@
-"""When a balancer counts as ready, and how long a drain of it may take."""
+"""When a balancer counts as ready: the probe that its host runs (plugins/module_utils/probes.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kedge.plan.document import planned_instances, planned_rollout, planned_value
-from kedge.services.balancer.planner import SERVICE
+from kedge.plan.document import planned_value
 from kedge.services.balancer.security import ANY
 from kedge.services.rest.distribution import LISTENER
 
@@ -34,13 +33,3 @@ def balancer_probe(balancer: Mapping[str, Any], socket: str = SOCKET, *, changin
         **({"ca": listener, "pinned": True} if listener else {}),
         **({"user": user, "login": _LOGIN} if user else {}),
     }
-
-
-def draining_balancers(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the planned balancers: host, and the seconds that a drain of theirs and its end may take."""
-    return [
-        {"host": host, "drain": waits["drain_seconds"], "finish": waits["finish_seconds"]}
-        for host in plan["hosts"]
-        if planned_instances(plan, host, SERVICE)
-        for waits in [planned_rollout(plan, host, SERVICE)]
-    ]

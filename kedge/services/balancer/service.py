@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from kedge.plan.document import planned_instances, planned_value
 from kedge.plan.service import Away, Ports, Service, ready
+from kedge.services.balancer.drain import drain_settings
 from kedge.services.balancer.notices import ALLOWED, notices
 from kedge.services.balancer.planner import SERVICE, plan_balancers
-from kedge.services.balancer.timeouts import drain_settings
 from kedge.services.balancer.variables import RestBalancer
 from kedge.services.rest.distribution import SERVICE as REST
 from kedge.services.rest.load import proxies

@@ -1,4 +1,4 @@
-"""HAProxy's timeouts: how long a request may take, and so how long drains, reloads and stops wait for it."""
+"""HAProxy's timeouts: how long a request may take, and so how long reloads and stops wait for it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 
 from kedge.plan.plan import PlannedInstance
 from kedge.plan.service import PlannedInstances
-from kedge.plan.settings import Basis, Choice, Setting, Sheet
+from kedge.plan.settings import Basis, Choice, Sheet
 from kedge.plan.values import int_or_none
 from kedge.services.balancer.health_checks import FALL
 from kedge.services.balancer.security import FILE, UNIT
 from kedge.services.rest.distribution import SERVICE as REST
 
-_OBSERVED: Final = "REST proxy facts, Observed on running proxies"
+OBSERVED: Final = "REST proxy facts, Observed on running proxies"
 _MANUAL: Final = "HAProxy 2.6 configuration manual"
 _FACTS: Final = "REST proxy facts, Consumer instances behind HAProxy"
 _CLIENT_S: Final = 60
@@ -52,8 +52,8 @@ _FIXED: Final[tuple[tuple[str, str, str, str, Basis], ...]] = (
 
 def put_timeouts(sheet: Sheet, instances: Sequence[PlannedInstance]) -> None:
     """Plan how long a request, a connection and a check may take, and how long a stop lets requests end."""
-    produce, polls = _longest_produce_s(instances), _longest_poll_ms(instances)
-    longest = _longest_request_s(instances)
+    produce, polls = _longest_produce_s(instances), longest_poll_ms(instances)
+    longest = longest_request_s(instances)
     sheet.put(
         FILE,
         "timeout server",
@@ -62,20 +62,20 @@ def put_timeouts(sheet: Sheet, instances: Sequence[PlannedInstance]) -> None:
             f"{longest}s",
             f"a record may take {produce} s where no broker answers, a read {polls} ms: the balancer must "
             "not give up before the proxy does",
-            _OBSERVED,
+            OBSERVED,
             "estimate",
         ),
     )
     because = f"an old process of HAProxy lets requests end for as long as one may take, {longest} s"
     sheet.put(
-        FILE, "hard-stop-after", "balancer.timeouts", Choice(f"{longest}s", because, _OBSERVED, "derived")
+        FILE, "hard-stop-after", "balancer.timeouts", Choice(f"{longest}s", because, OBSERVED, "derived")
     )
     because = f"a stop lets requests end, for {longest} s at most; systemd waits as long and a little more"
     sheet.put(
         UNIT,
         "TimeoutStopSec",
         "rollout.stop",
-        Choice(longest + _STOP_MORE_S, because, _OBSERVED, "estimate"),
+        Choice(longest + _STOP_MORE_S, because, OBSERVED, "estimate"),
     )
     idle = f"an estimate: a client's connection without a request is kept for {_CLIENT_S} s"
     for key in ("timeout client", "timeout http-keep-alive"):
@@ -86,34 +86,19 @@ def put_timeouts(sheet: Sheet, instances: Sequence[PlannedInstance]) -> None:
         sheet.put(FILE, key, "balancer.fixed", Choice(value, because, source, basis))
 
 
-def drain_settings(services: PlannedInstances) -> tuple[Setting, ...]:
-    """Return how long a balancer drains an instance: ``drain_seconds``, then ``finish_seconds``."""
-    instances = proxies_of(services)
-    polls, longest = _longest_poll_ms(instances), str(_longest_request_s(instances))
-    why = (
-        f"a read in flight ends within {polls} ms; from then on consumers of the instance get 503, "
-        "for they would go on asking"
-    )
-    last = f"no request in flight is older than {longest} s: the balancer has given it up"
-    drain = str(math.ceil(polls / 1000) + 1)
-    return (
-        Setting("", "drain_seconds", drain, "rollout.drain", why, _OBSERVED, "estimate"),
-        Setting("", "finish_seconds", longest, "rollout.drain", last, _OBSERVED, "derived"),
-    )
-
-
 def proxies_of(services: PlannedInstances) -> list[PlannedInstance]:
     """Return the planned proxies of all hosts."""
     return [i for of_host in services.values() for i in of_host.get(REST, ())]
 
 
-def _longest_request_s(instances: Sequence[PlannedInstance]) -> int:
+def longest_request_s(instances: Sequence[PlannedInstance]) -> int:
     """Return for how long a request may be answered before the balancer gives it up, in whole seconds."""
-    produce, polls = _longest_produce_s(instances), _longest_poll_ms(instances)
+    produce, polls = _longest_produce_s(instances), longest_poll_ms(instances)
     return max(_CLIENT_S, produce + _PRODUCE_MARGIN_S, 2 * polls // 1000)
 
 
-def _longest_poll_ms(instances: Iterable[PlannedInstance]) -> int:
+def longest_poll_ms(instances: Iterable[PlannedInstance]) -> int:
+    """Return for how long a read may wait for records, in milliseconds."""
     return max((int_or_none(i.value("consumer.request.timeout.ms")) or 0 for i in instances), default=0)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from kedge.evidence.prefix import PREFIX_BYTES
+from kedge.evidence.record_layout import PREFIX_BYTES
 from kedge.plan.inventory.security import File, Password, Principal
 from kedge.plan.variables import Port, Positive, Since, Strict
 

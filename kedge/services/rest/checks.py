@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kedge.evidence.nearest import nearest
 from kedge.plan.findings import WITH_INVENTORY
 from kedge.plan.settings import KIB, MIB, Sheet
 from kedge.plan.values import int_or_none
@@ -16,7 +15,7 @@ from kedge.services.clients.fetches import Fetches
 from kedge.services.host.variables import HostFacts
 from kedge.services.rest.consumers import PAUSE_MS, SHORT_PAUSE_MS
 from kedge.services.rest.distribution import Distribution, RestProcess
-from kedge.services.rest.distributions import DISTRIBUTIONS
+from kedge.services.rest.environment import check_environment
 from kedge.services.rest.keys import check_rest_keys
 from kedge.services.rest.source_names import GUIDE, MEASURED
 from kedge.services.rest.variables import KafkaRest
@@ -100,7 +99,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
             "take JMX_PORT out, or set KAFKAREST_JMX_OPTS with authentication and TLS",
             "JMX_PORT",
         )
-    _check_environment(sheet, own, distribution.variables())
+    check_environment(sheet, own, distribution.variables())
     properties = [key for key in own if not key.isupper()]
     asked = [key for key in properties if not key.startswith(tuple(variables.plugin_keys))]
     for finding in check_rest_keys(distribution, variables.version, asked, sheet.where, sheet.reader):
@@ -108,44 +107,7 @@ def check_settings(sheet: Sheet, distribution: Distribution, variables: KafkaRes
         sheet.findings.append(replace(finding, message=message))
 
 
-def _check_environment(sheet: Sheet, own: Mapping[str, Any], variables: Iterable[str]) -> None:
-    """Find environment variables that look like one of the start scripts' and are none of them."""
-    read = {name for each in DISTRIBUTIONS.values() for name in each.variables()}
-    for name in sorted(key for key in own if key.isupper()):
-        if name == _IMAGE_PORT:
-            _check_image_port(sheet, str(own[name]))
-        if name in read or name == _IMAGE_PORT:
-            continue
-        near = next((one for one in variables if name.endswith(f"_{one}")), None) or nearest(name, read, 0.75)
-        if near or name.startswith("KAFKAREST_"):
-            sheet.warning(
-                "rest.keys",
-                f"no start script of a REST proxy reads {name}",
-                f"did you mean {near}?" if near else f"take {name}{sheet.out}",
-                name,
-            )
-
-
-#: Kubernetes gives it to each container beside a Service of the name kafka-rest, with tcp://ADDRESS:PORT.
 _MOST_PORT: Final = 65_535
-_IMAGE_PORT: Final = "KAFKA_REST_PORT"
-
-
-def _check_image_port(sheet: Sheet, value: str) -> None:
-    linked = value.startswith("tcp:")
-    sheet.error(
-        "rest.listeners",
-        (
-            f"a Service named kafka-rest puts {_IMAGE_PORT} into the container"
-            if linked
-            else f"{_IMAGE_PORT} is set"
-        )
-        + ": the image takes it for its old key port, and ends at its start",
-        "set enableServiceLinks: false for the pod, or give the Service another name"
-        if linked
-        else f"take {_IMAGE_PORT} out: KAFKA_REST_LISTENERS has the port",
-        _IMAGE_PORT,
-    )
 
 
 def _check_listeners(sheet: Sheet, own: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""When a REST instance counts as ready: the probe that its host runs."""
+"""When a REST instance counts as ready: the probe that its host runs (plugins/module_utils/probes.py)."""
 
 from __future__ import annotations
 

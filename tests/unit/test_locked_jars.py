@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kedge.deploy import jars, streams_jars
-from kedge.deploy.jars import Jar, JarError
+from kedge.deploy import locked_jars, streams_jars
+from kedge.deploy.locked_jars import Jar, JarError
 from kedge.setup.paths import LOCKS
 
 
@@ -36,13 +36,13 @@ def repository_with(monkeypatch: pytest.MonkeyPatch, contents: dict[str, bytes])
                 asked.append(name)
                 (pom.parent / name).write_bytes(content)
 
-    monkeypatch.setattr(jars, "run_maven", fetch)
+    monkeypatch.setattr(locked_jars, "run_maven", fetch)
     return asked
 
 
 def test_lock_lists_jars_with_their_file_names(tmp_path: Path) -> None:
     lock = write_lock(tmp_path, {"g:b:2": b"b", "g:a:1:linux-x86_64": b"a"})
-    assert [jar.file_name for jar in jars.read_lock(lock)] == ["a-1-linux-x86_64.jar", "b-2.jar"]
+    assert [jar.file_name for jar in locked_jars.read_lock(lock)] == ["a-1-linux-x86_64.jar", "b-2.jar"]
 
 
 @pytest.mark.parametrize(
@@ -53,31 +53,31 @@ def test_wrong_line_of_a_lock_is_named(tmp_path: Path, line: str) -> None:
     lock = tmp_path / "set.lock"
     lock.write_text(f"# first\n{line}\n")
     with pytest.raises(JarError, match=r"set\.lock:2: expected"):
-        jars.read_lock(lock)
+        locked_jars.read_lock(lock)
 
 
 def test_jar_listed_twice_is_refused(tmp_path: Path) -> None:
     lock = tmp_path / "set.lock"
     lock.write_text(f"g:a:1 {'0' * 64}\nother:a:1 {'1' * 64}\n")
     with pytest.raises(JarError, match=r"a-1\.jar is listed twice"):
-        jars.read_lock(lock)
+        locked_jars.read_lock(lock)
 
 
 def test_lock_that_is_absent_or_empty_is_told(tmp_path: Path) -> None:
     with pytest.raises(JarError, match="cannot be read"):
-        jars.read_lock(tmp_path / "none.lock")
+        locked_jars.read_lock(tmp_path / "none.lock")
     (tmp_path / "empty.lock").write_text("# nothing\n")
     with pytest.raises(JarError, match="lists no jar"):
-        jars.read_lock(tmp_path / "empty.lock")
+        locked_jars.read_lock(tmp_path / "empty.lock")
 
 
 def test_key_follows_the_jars_not_the_comments(tmp_path: Path) -> None:
     lock = write_lock(tmp_path, {"g:a:1": b"a"})
-    key = jars.lock_key(lock)
+    key = locked_jars.lock_key(lock)
     lock.write_text("# another comment\n" + lock.read_text())
-    assert jars.lock_key(lock) == key
+    assert locked_jars.lock_key(lock) == key
     write_lock(tmp_path, {"g:a:1": b"other"})
-    assert jars.lock_key(lock) != key
+    assert locked_jars.lock_key(lock) != key
 
 
 def test_only_missing_jars_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,15 +86,15 @@ def test_only_missing_jars_are_fetched(tmp_path: Path, monkeypatch: pytest.Monke
     folder.mkdir()
     (folder / "a-1.jar").write_bytes(b"a")
     asked = repository_with(monkeypatch, {"a-1.jar": b"a", "b-1.jar": b"b"})
-    assert jars.resolve(lock, folder) == ["b-1.jar"]
+    assert locked_jars.resolve(lock, folder) == ["b-1.jar"]
     assert asked == ["b-1.jar"]
     assert (folder / "b-1.jar").read_bytes() == b"b"
-    assert jars.resolve(lock, folder) == []
+    assert locked_jars.resolve(lock, folder) == []
 
 
 def test_check_mode_tells_and_changes_nothing(tmp_path: Path) -> None:
     lock = write_lock(tmp_path, {"g:a:1": b"a"})
-    assert jars.resolve(lock, tmp_path / "jars", check=True) == ["a-1.jar"]
+    assert locked_jars.resolve(lock, tmp_path / "jars", check=True) == ["a-1.jar"]
     assert not (tmp_path / "jars").exists()
 
 
@@ -104,7 +104,7 @@ def test_fetched_jar_with_another_checksum_is_refused_and_not_put_in_place(
     lock = write_lock(tmp_path, {"g:a:1": b"a", "g:b:1": b"b"})
     repository_with(monkeypatch, {"a-1.jar": b"tampered", "b-1.jar": b"b"})
     with pytest.raises(JarError) as refused:
-        jars.resolve(lock, tmp_path / "jars")
+        locked_jars.resolve(lock, tmp_path / "jars")
     assert "jar g:a:1: checksum is " + digest(b"tampered") in str(refused.value)
     assert "says " + digest(b"a") in str(refused.value)
     assert "delete ~/.m2/repository/g/a/1" in str(refused.value)
@@ -117,7 +117,7 @@ def test_present_jar_with_another_checksum_is_refused_and_named(tmp_path: Path) 
     with pytest.raises(
         JarError, match=rf"jar {tmp_path}/a-1\.jar: checksum is {digest(b'tampered')}.*delete it"
     ):
-        jars.resolve(lock, tmp_path)
+        locked_jars.resolve(lock, tmp_path)
 
 
 def test_jar_of_another_version_does_not_stay_beside_the_set(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_jar_of_another_version_does_not_stay_beside_the_set(tmp_path: Path) -> 
     folder.mkdir()
     (folder / "a-2.jar").write_bytes(b"a")
     (folder / "a-1.jar").write_bytes(b"old")
-    assert jars.resolve(lock, folder) == ["a-1.jar"]
+    assert locked_jars.resolve(lock, folder) == ["a-1.jar"]
     assert [path.name for path in folder.iterdir()] == ["a-2.jar"]
 
 
@@ -138,11 +138,11 @@ def test_archive_has_the_same_bytes_from_another_folder(tmp_path: Path) -> None:
         folder.mkdir(mode=0o700)
         for file, content in (("b-1.jar", b"b"), ("a-1.jar", b"a")):
             (folder / file).write_bytes(content)
-        packed.append(jars.archive(lock, folder, tmp_path / f"archives-{name}"))
+        packed.append(locked_jars.archive(lock, folder, tmp_path / f"archives-{name}"))
     assert packed[0].read_bytes() == packed[1].read_bytes()
     with tarfile.open(packed[0]) as tar:
         assert tar.getnames() == ["a-1.jar", "b-1.jar"]
-    assert jars.lock_key(lock) in packed[0].name
+    assert locked_jars.lock_key(lock) in packed[0].name
 
 
 def changed(content: bytes = b"a", **attributes: Any) -> bytes:
@@ -175,38 +175,38 @@ def changed(content: bytes = b"a", **attributes: Any) -> bytes:
 def test_a_packed_set_that_was_changed_in_the_cache_is_packed_again(tmp_path: Path, content: bytes) -> None:
     lock = write_lock(tmp_path, {"g:a:1": b"a"})
     (tmp_path / "a-1.jar").write_bytes(b"a")
-    packed = jars.archive(lock, tmp_path, tmp_path / "archives")
+    packed = locked_jars.archive(lock, tmp_path, tmp_path / "archives")
     first = packed.read_bytes()
     packed.write_bytes(content)
-    assert not jars.holds(packed, {"a-1.jar": digest(b"a")})
-    assert jars.archive(lock, tmp_path, tmp_path / "archives").read_bytes() == first
+    assert not locked_jars.holds(packed, {"a-1.jar": digest(b"a")})
+    assert locked_jars.archive(lock, tmp_path, tmp_path / "archives").read_bytes() == first
     written = packed.stat().st_mtime_ns
-    assert jars.archive(lock, tmp_path, tmp_path / "archives").stat().st_mtime_ns == written
+    assert locked_jars.archive(lock, tmp_path, tmp_path / "archives").stat().st_mtime_ns == written
 
 
 def test_a_packed_set_with_one_file_more_is_packed_again(tmp_path: Path) -> None:
     lock = write_lock(tmp_path, {"g:a:1": b"a"})
     (tmp_path / "a-1.jar").write_bytes(b"a")
-    packed = jars.archive(lock, tmp_path, tmp_path / "archives")
+    packed = locked_jars.archive(lock, tmp_path, tmp_path / "archives")
     for name, content in (("b-1.jar", b"b"), ("a-1.jar", b"a")):
         with tarfile.open(packed, "a") as tar:
             member = tarfile.TarInfo(name)
             member.mode, member.size = 0o644, len(content)
             tar.addfile(member, io.BytesIO(content))
-        assert not jars.holds(packed, {"a-1.jar": digest(b"a")})
-        jars.archive(lock, tmp_path, tmp_path / "archives")
-        assert jars.holds(packed, {"a-1.jar": digest(b"a")})
+        assert not locked_jars.holds(packed, {"a-1.jar": digest(b"a")})
+        locked_jars.archive(lock, tmp_path, tmp_path / "archives")
+        assert locked_jars.holds(packed, {"a-1.jar": digest(b"a")})
 
 
 def test_what_is_made_here_is_held_against_what_it_was_then(tmp_path: Path) -> None:
     made = tmp_path / "kit.tar"
-    assert not jars.is_as_made(made)
+    assert not locked_jars.is_as_made(made)
     made.write_bytes(b"a")
-    assert not jars.is_as_made(made)
-    jars.note_digest(made)
-    assert jars.is_as_made(made)
+    assert not locked_jars.is_as_made(made)
+    locked_jars.note_digest(made)
+    assert locked_jars.is_as_made(made)
     made.write_bytes(b"b")
-    assert not jars.is_as_made(made)
+    assert not locked_jars.is_as_made(made)
 
 
 @pytest.mark.parametrize(
@@ -229,13 +229,13 @@ def test_what_is_made_here_is_held_against_what_it_was_then(tmp_path: Path) -> N
     ],
 )
 def test_maven_trouble_becomes_one_line(output: str, reason: str) -> None:
-    assert jars.maven_reason(output) == reason
+    assert locked_jars.maven_reason(output) == reason
 
 
 def test_missing_maven_is_told_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(JarError, match="apt-get install maven"):
-        jars.run_maven(["x"], tmp_path / "pom.xml")
+        locked_jars.run_maven(["x"], tmp_path / "pom.xml")
 
 
 def test_listing_of_maven_is_read_with_classifiers_and_modules() -> None:
@@ -245,7 +245,7 @@ def test_listing_of_maven_is_read_with_classifiers_and_modules() -> None:
         "   g:n:jar:linux:2:runtime:/m2/n-2-linux.jar\n"
         "   g:p:pom:1:compile:/m2/p-1.pom\n"
     )
-    assert jars.parse_listing(text) == [
+    assert locked_jars.parse_listing(text) == [
         (Jar("g", "a", "1"), Path("/m2/a-1.jar")),
         (Jar("g", "n", "2", "linux"), Path("/m2/n-2-linux.jar")),
     ]
@@ -254,12 +254,12 @@ def test_listing_of_maven_is_read_with_classifiers_and_modules() -> None:
 @pytest.mark.parametrize("text", ["g:a", "g:a:1:c:d", "g::1", ""])
 def test_text_that_is_no_coordinate_is_refused(text: str) -> None:
     with pytest.raises(JarError, match="is no coordinate"):
-        jars.parse_coordinate(text)
+        locked_jars.parse_coordinate(text)
 
 
 @pytest.mark.parametrize("lock", sorted(LOCKS.glob("*.lock")), ids=lambda lock: lock.stem)
 def test_locks_of_this_project_can_be_read(lock: Path) -> None:
-    listed = jars.read_lock(lock)
+    listed = locked_jars.read_lock(lock)
     assert len({(jar.group, jar.artifact, jar.classifier) for jar in listed}) == len(listed)
 
 
@@ -277,7 +277,7 @@ def test_version_that_was_never_published_is_told_by_maven(tmp_path: Path) -> No
     lock = tmp_path / "set.lock"
     lock.write_text(f"org.slf4j:slf4j-api:0.0.0-never {'0' * 64}\n")
     with pytest.raises(JarError, match=r"org\.slf4j:slf4j-api:jar:0\.0\.0-never is in no repository"):
-        jars.resolve(lock, tmp_path / "jars")
+        locked_jars.resolve(lock, tmp_path / "jars")
     assert list((tmp_path / "jars").iterdir()) == []
 
 
@@ -289,5 +289,5 @@ def test_jar_that_maven_serves_is_refused_under_another_checksum(tmp_path: Path)
     with pytest.raises(
         JarError, match=r"jar org\.slf4j:slf4j-api:1\.7\.36: checksum is d3ef575e3e.*says 0{64}"
     ):
-        jars.resolve(lock, tmp_path / "jars")
+        locked_jars.resolve(lock, tmp_path / "jars")
     assert list((tmp_path / "jars").iterdir()) == []
