@@ -9,7 +9,7 @@ from typing import Any
 from kedge.deploy.generator_bundle import code
 from kedge.evidence.load_options import LoadSpec
 from verify.load.board import WIDTH, Board
-from verify.load.generators import Generator
+from verify.load.generator_hosts import Generator
 
 NAME = "kafka-producer-0"
 KAFKA = {"topic": "t", "records_per_s": 100, "producers": 2, "consumers": 2, "group": "g"}

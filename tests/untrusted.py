@@ -378,7 +378,7 @@ READERS: Final[Mapping[str, str]] = {
     "verify/canary/windows.py": _OWN,
     "verify/load/agent.py": _OWN,
     "verify/load/cluster.py": _CLUSTER,
-    "verify/load/generators.py": _HOST,
+    "verify/load/generator_hosts.py": _HOST,
     "verify/load/kafka_consumer.py": _CLUSTER,
     "verify/load/kafka_producer.py": _CLUSTER,
     "verify/load/parent.py": _OWN,

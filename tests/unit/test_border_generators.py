@@ -214,7 +214,7 @@ def test_a_clock_that_is_set_back_makes_no_honest_host_a_hostile_one(
     set_back = agents.folder.parent / "set-back"
     wait = f"until test -e {set_back}; do sleep 0.02; done"
     generator = agents.begun(f"{answering(code())}; {wait}; echo '{sent}'; exec sleep 60")
-    monkeypatch.setattr("verify.load.generators.now_us", lambda: int(go) - back_s * 1_000_000)
+    monkeypatch.setattr("verify.load.generator_hosts.now_us", lambda: int(go) - back_s * 1_000_000)
     set_back.touch()
     try:
         await_that(lambda: agents.board.cells(NAME)[Cell.SENT] == 50 or generator.refused, "it is counted")
@@ -246,7 +246,7 @@ def test_what_crashes_or_uses_up_a_reader_is_the_readers_own_process(tmp_path: P
 def test_the_standard_error_of_a_host_cannot_fill_the_disk(
     agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("verify.load.generators.LOG_BYTES", 10_000)
+    monkeypatch.setattr("verify.load.generator_hosts.LOG_BYTES", 10_000)
     generator = agents.begun(f"{answering(code())}; exec yes x >&2")
     assert generator.workers[NAME].wait(30) == 255
     assert (agents.folder / "logs" / "generator-load1.log").stat().st_size <= 10_000
@@ -256,6 +256,6 @@ def test_the_standard_error_of_a_host_cannot_fill_the_disk(
 def test_a_line_that_does_not_end_is_not_waited_for(
     agents: Agents, monkeypatch: pytest.MonkeyPatch, arrived: str
 ) -> None:
-    monkeypatch.setattr("verify.load.generators._ANSWER_S", 0.2)
+    monkeypatch.setattr("verify.load.generator_hosts._ANSWER_S", 0.2)
     with pytest.raises(LoadError, match=r"load1 does not begin: it ends no line within 0\.2 s$"):
         agents.begun(f"{arrived}exec sleep 60")

@@ -12,8 +12,8 @@ import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from pydantic import BaseModel, ValidationError
 
-from kedge.plan.inventory.checks import COMMON
 from kedge.plan.inventory.clusters import KafkaCluster
+from kedge.plan.inventory.misspelt_names import COMMON
 from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.inventory.variables import OfHost, Shared
 from kedge.plan.sources import sources

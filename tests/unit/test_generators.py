@@ -21,7 +21,7 @@ from tests.awaiting import await_that
 from tests.hostile_agent import NAME, OVER, Agents, answering, load
 from verify.collect.hosts import Access
 from verify.load.agent import FOLDER
-from verify.load.generators import LoadError, command, part_of, portable, secrets_of, spread
+from verify.load.generator_hosts import LoadError, command, part_of, portable, secrets_of, spread
 
 
 def test_processes_go_round_the_hosts_and_the_watcher_stays() -> None:
@@ -158,7 +158,7 @@ def test_evidence_that_does_not_come_whole_is_a_host_that_is_lost(agents: Agents
 def test_a_host_is_told_again_and_again_that_somebody_leads(
     agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("verify.load.generators.REPEAT_S", 0.05)
+    monkeypatch.setattr("verify.load.generator_hosts.REPEAT_S", 0.05)
     heard = agents.folder / "heard"
     generator = agents.begun(f"{answering(code())}; while read line; do echo x >> {heard}; done")
     await_that(lambda: heard.exists() and len(heard.read_text()) > 10, "it hears")

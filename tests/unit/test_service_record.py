@@ -17,8 +17,8 @@ from kedge.plan.inventory.archives import read_archives
 from kedge.plan.inventory.reading import read_inventory
 from kedge.plan.inventory.versions import versions
 from kedge.plan.plan import Part, Plan, PlannedInstance
+from kedge.plan.restart_waits import GROUPS_BACK, ready
 from kedge.plan.service import (
-    GROUPS_BACK,
     Archive,
     FastLink,
     Given,
@@ -28,7 +28,6 @@ from kedge.plan.service import (
     Service,
     group_names,
     own_clusters,
-    ready,
 )
 from kedge.plan.settings import Choice, Sheet
 from kedge.plan.variables import HeapMib, Port, Positive, Strict, role_variables

@@ -15,7 +15,7 @@ from typing import Final
 
 from kedge.evidence.load_options import LoadError, LoadSpec, read_load
 from verify.collect.hosts import CollectError, read_access
-from verify.load.generators import command
+from verify.load.generator_hosts import command
 from verify.load.parent import InterruptedLoadError, WorkerDiedError, run_load
 from verify.load.progress import write_state
 from verify.process import Ending, leave

@@ -19,7 +19,7 @@ from kedge.evidence.record import run_tag
 from verify.load import cluster
 from verify.load.actors import REST_CONSUMERS, WATCH, group_actor, lanes, workers
 from verify.load.board import ActorState, Board, Cell, Head
-from verify.load.generators import Generator, RemoteWorker, spread
+from verify.load.generator_hosts import Generator, RemoteWorker, spread
 from verify.load.mirrored import Mirrored
 from verify.load.progress import (
     LINE_EVERY_S,

@@ -1,11 +1,10 @@
-"""Checks over the whole inventory: names nobody reads, clusters nobody can reach, values at odds."""
+"""Checks over the whole inventory: clusters nobody can reach, addresses that are none, values at odds."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from kedge.evidence.nearest import nearest
@@ -13,7 +12,8 @@ from kedge.plan.findings import Finding, Subject, together
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import KafkaCluster, clusters
 from kedge.plan.inventory.groups import check_groups
-from kedge.plan.inventory.variables import OfHost, Shared
+from kedge.plan.inventory.misspelt_names import check_names
+from kedge.plan.inventory.variables import Shared
 from kedge.plan.service import Service, group_names
 from kedge.plan.settings import Advice
 from kedge.plan.values import LONG
@@ -22,40 +22,6 @@ from kedge.plan.version_numbers import NEWER_KAFKA, numbers
 
 #: Variables that a plan reads once for all hosts.
 _SAME: Final = tuple(Shared.model_fields)
-#: Variables of no service: of the inventory, and those that roles alone read.
-COMMON: Final = (
-    *_SAME,
-    *OfHost.model_fields,
-    "java_version",
-    "java_packages",
-    "kafka_cache",
-    "kafka_lock",
-    "occupied_known",
-    "plan_archives",
-    "plan_diff",
-    "plan_show",
-    "rack",
-    "rollout",
-    "verify_history",
-    "verify_load",
-    "verify_steps",
-)
-#: How Ansible reaches a host, as people say it.
-_CONNECTION: Final = (
-    *("ansible_host", "ansible_port", "ansible_user", "ansible_password", "ansible_connection"),
-    *("ansible_ssh_host", "ansible_ssh_port", "ansible_ssh_user", "ansible_ssh_pass"),
-    *("ansible_ssh_private_key_file", "ansible_ssh_common_args", "ansible_ssh_extra_args"),
-    *("ansible_become", "ansible_become_user", "ansible_become_method", "ansible_become_flags"),
-    *("ansible_become_pass", "ansible_become_password", "ansible_python_interpreter"),
-)
-#: What Ansible has beside them and is nearly called so; never offered, for it has many more.
-_BESIDE: Final = (
-    *("ansible_private_key", "ansible_private_key_file", "ansible_ssh_private_key"),
-    *("ansible_private_key_passphrase", "ansible_ssh_private_key_passphrase"),
-    *("ansible_ssh_password", "ansible_ssh_args", "ansible_scp_extra_args", "ansible_sftp_extra_args"),
-    *("ansible_become_exe", *(f"ansible_user_{fact}" for fact in ("id", "uid", "gid", "dir"))),
-)
-_LIKE: Final = 0.88
 #: A name of hosts; underscores are no part of one, and resolvers take them.
 _HOST: Final = re.compile(r"(?=.{1,253}\Z)\w[\w-]*(\.[\w-]+)*\.?", re.ASCII)
 #: A host of a domain that is kept for examples; a URL, a list or a path may stand around it.
@@ -78,7 +44,7 @@ def check_inventory(inventory: Inventory, services: Sequence[Service]) -> list[F
         *_advice(inventory),
         *_empty(inventory),
         *_differing(inventory),
-        *_misspelt(inventory, services),
+        *check_names(inventory, services),
         *_clusters(inventory),
         *_addresses(inventory),
         *(finding for service in services for finding in service.check(inventory)),
@@ -195,45 +161,6 @@ def _differing(inventory: Inventory) -> Iterator[Finding]:
             yield wrong_variable(
                 name, other, f"is not what it is on {values[0][0]}", "set it once, in group_vars/all"
             )
-
-
-def _misspelt(inventory: Inventory, services: Iterable[Service]) -> Iterator[Finding]:
-    read = {
-        name
-        for service in services
-        if service.variables
-        for host in service.hosts(inventory)
-        for name in inventory.hosts[host]
-        if name.startswith(f"{service.name}_")
-    }
-    known = (*COMMON, *(name for service in services for name in (*service.of_role, *service.fields())))
-    nearly = {name: _near(name, known) for name in {n for of in inventory.hosts.values() for n in of}}
-    for host, variables in inventory.hosts.items():
-        for name in variables:
-            near = nearly[name]
-            # The model of a role complains where it reads the name. One beside the right variable that only
-            # adds to its name may be a part from which the inventory composes it.
-            if near is None or name in read or (near in variables and near in name):
-                continue
-            beside = ", which is set too" if near in variables else ""
-            yield Finding(
-                "warning",
-                "inventory.variable",
-                f"{host}: {name}",
-                f"nothing reads {name}",
-                f"did you mean {near}{beside}?",
-                Subject(name, host=host, known=False, meant=near),
-            )
-
-
-@cache
-def _near(name: str, known: tuple[str, ...]) -> str | None:
-    """Return the known variable that a name is probably meant to be; None where it is one or like none."""
-    if name.startswith("ansible_"):
-        known = _CONNECTION
-    if name in known or name in _BESIDE or name.startswith("_"):
-        return None
-    return nearest(name, known, _LIKE)
 
 
 def _clusters(inventory: Inventory) -> Iterator[Finding]:

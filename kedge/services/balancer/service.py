@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kedge.plan.document import planned_instances, planned_value
-from kedge.plan.service import Away, Ports, Service, ready
+from kedge.plan.restart_waits import ready
+from kedge.plan.service import Away, Ports, Service
 from kedge.services.balancer.drain import drain_settings
 from kedge.services.balancer.notices import ALLOWED, notices
 from kedge.services.balancer.planner import SERVICE, plan_balancers

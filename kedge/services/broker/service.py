@@ -11,7 +11,8 @@ from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import clusters
 from kedge.plan.jvm_flags import JAVA_FACTS
 from kedge.plan.plan import PlannedInstance
-from kedge.plan.service import Away, JavaNeed, Kernel, Ports, Service, Wait, ready
+from kedge.plan.restart_waits import Wait, ready
+from kedge.plan.service import Away, JavaNeed, Kernel, Ports, Service
 from kedge.plan.settings import Choice
 from kedge.plan.version_numbers import numbers
 from kedge.services.broker.notices import ALLOWED, INSTEAD, notices

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from kedge.plan.jvm_flags import JAVA_FACTS
-from kedge.plan.service import JavaNeed, Ports, Service, own_clusters, ready
+from kedge.plan.restart_waits import ready
+from kedge.plan.service import JavaNeed, Ports, Service, own_clusters
 from kedge.services.canary.loads import OF_ROLE, SERVICE
 from kedge.services.canary.planner import plan_canaries
 from kedge.services.canary.variables import Canary

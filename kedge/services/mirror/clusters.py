@@ -13,6 +13,7 @@ from kedge.plan.settings import Sheet
 from kedge.plan.variable_messages import declare
 from kedge.services.mirror.clients import FETCH_WAIT_MS, spare_ms
 from kedge.services.mirror.partitions import Limits, limits, matching
+from kedge.services.mirror.topics_and_groups import target_prefix
 from kedge.services.mirror.variables import ROLE, MirrorFlow, MirrorMaker
 from kedge.services.topics.variables import topic_names
 
@@ -63,11 +64,10 @@ def limits_of(
         )
         return None
     _check_level(sheet, inventory, variable, flow)
-    renamed = role.kind == "mirror_maker_2" and flow.replication_policy == "default"
     _check_place(sheet, inventory, name, flow, known)
     if role.kind == "classic":
         _check_targets(sheet, inventory, flow, known, topics)
-    return limits(sheet, inventory, name, flow, known, topics, renamed)
+    return limits(sheet, inventory, name, flow, known, topics, target_prefix(role.kind, flow))
 
 
 def _check_level(sheet: Sheet, inventory: Inventory, variable: str, flow: MirrorFlow) -> None:

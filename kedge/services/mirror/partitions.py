@@ -53,11 +53,13 @@ def limits(
     flow: MirrorFlow,
     clusters: Mapping[str, KafkaCluster],
     topics: Part,
-    renamed: bool,
+    prefix: str,
 ) -> Limits | None:
-    """Return the bounds of a flow; None, with an error on the sheet, when they cannot be known."""
+    """Return the bounds of a flow; None, with an error on the sheet, when they cannot be known.
+
+    ``prefix`` is what the names of its topics begin with on the target.
+    """
     source = matching(flow, topics.topics.get(flow.source, {}))
-    prefix = f"{flow.source}." if renamed else ""
     target = {
         t.removeprefix(prefix): s
         for t, s in topics.topics.get(flow.target, {}).items()

@@ -8,7 +8,8 @@ from typing import Any, Final
 from kedge.plan.hosts import Inventory
 from kedge.plan.jvm_flags import JAVA_FACTS
 from kedge.plan.plan import PlannedInstance
-from kedge.plan.service import GROUPS_BACK, FastLink, JavaNeed, Service, ready
+from kedge.plan.restart_waits import GROUPS_BACK, ready
+from kedge.plan.service import FastLink, JavaNeed, Service
 from kedge.plan.version_numbers import numbers
 from kedge.services.mirror.adopting import MAINS, adopted
 from kedge.services.mirror.links import bandwidth_delay_bytes

@@ -57,19 +57,23 @@ def offsets_topic(flow: str) -> str:
     return f"mm2-offsets.{flow}.internal"
 
 
+def target_prefix(kind: str, flow: MirrorFlow) -> str:
+    """Return what the names of a flow's topics begin with on the target; '' where they keep their names."""
+    return f"{flow.source}." if kind == "mirror_maker_2" and flow.replication_policy == "default" else ""
+
+
 def flow_facts(inventory: Inventory) -> dict[str, FlowFacts]:
     """Return every flow of the inventory by its name; what is wrong with them is told by the plan."""
     found = {}
     for of_host in mirror_makers(inventory)[0].values():
         classic = of_host.kind == "classic"
         for name, flow in of_host.flows.items():
-            renamed = not classic and flow.replication_policy == "default"
             own = flow.consumer_settings.get("group.id")
             found[name] = FlowFacts(
                 source=flow.source,
                 target=flow.target,
                 topics=tuple(flow.topics),
-                prefix=f"{flow.source}." if renamed else "",
+                prefix=target_prefix(of_host.kind, flow),
                 group=str(own or consumer_group(name)) if classic else None,
                 workers=None if classic else worker_group(name),
                 offsets_topic=None if classic else offsets_topic(name),
@@ -94,10 +98,7 @@ def check_overlaps(
         variable = f"mirror_maker_flows.{name}"
         for other, back in flows.items():
             loops = flow.source == back.target and flow.target == back.source and name < other
-            renamed = role.kind == "mirror_maker_2" and "default" in (
-                flow.replication_policy,
-                back.replication_policy,
-            )
+            renamed = any(target_prefix(role.kind, one) for one in (flow, back))
             shared = _shared(flow, back, topics.topics.get(flow.source, {}))
             if loops and shared and not renamed:
                 sheet.error(

@@ -7,19 +7,8 @@ from typing import Any, Final
 
 from kedge.plan.hosts import Inventory
 from kedge.plan.plan import Part, PlannedInstance
-from kedge.plan.service import (
-    GROUPS_BACK,
-    Archive,
-    Away,
-    Given,
-    JavaNeed,
-    OfHosts,
-    Ports,
-    Service,
-    own_clusters,
-    ready,
-    room_of,
-)
+from kedge.plan.restart_waits import GROUPS_BACK, ready
+from kedge.plan.service import Archive, Away, Given, JavaNeed, OfHosts, Ports, Service, own_clusters, room_of
 from kedge.plan.variables import role_variables
 from kedge.services.host.variables import host_facts
 from kedge.services.rest.distribution import SERVICE

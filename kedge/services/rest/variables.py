@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from kedge.plan.inventory.security import HostFile, KeyPair, Name, Password, Principal, RestTls
 from kedge.plan.measured_capacity import Measured
 from kedge.plan.metrics import Metrics
-from kedge.plan.service import GATE_MAX_LAG, GATE_SECONDS
+from kedge.plan.restart_waits import GATE_MAX_LAG, GATE_SECONDS
 from kedge.plan.variable_messages import contradiction
 from kedge.plan.variables import (
     Asked,

@@ -8,17 +8,8 @@ from typing import Any, Final
 from kedge.plan.hosts import Inventory
 from kedge.plan.jvm_flags import JAVA_FACTS
 from kedge.plan.plan import PlannedInstance
-from kedge.plan.service import (
-    GROUPS_BACK,
-    Archive,
-    Away,
-    JavaNeed,
-    OfHosts,
-    Service,
-    own_clusters,
-    ready,
-    room_of,
-)
+from kedge.plan.restart_waits import GROUPS_BACK, ready
+from kedge.plan.service import Archive, Away, JavaNeed, OfHosts, Service, own_clusters, room_of
 from kedge.plan.version_numbers import numbers
 from kedge.services.streams.load import LOAD_TEST, applications
 from kedge.services.streams.planner import SERVICE, plan_streams

@@ -13,7 +13,7 @@ from kedge.plan.findings import Finding
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.security import HostFile, KeyPair, Password, Principal
 from kedge.plan.measured_capacity import Measured
-from kedge.plan.service import GATE_MAX_LAG, GATE_SECONDS
+from kedge.plan.restart_waits import GATE_MAX_LAG, GATE_SECONDS
 from kedge.plan.variable_messages import missing_variable, wrong_variable
 from kedge.plan.variables import Asked, Count, DefaultRule, Positive, Scalar, Strict, Version, role_variables
 
