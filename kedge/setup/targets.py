@@ -108,6 +108,7 @@ TARGETS = {
         sandbox=True,
         sample=True,
         link=True,
+        metrics=True,
         fleet=True,
         programs=("chromium", "haproxy", "jcmd", "ss"),
     ),

@@ -13,7 +13,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -51,21 +52,35 @@ def main(inventory: str) -> int:
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir(parents=True)
     rules.run(place, HOME)
-    fleet = read_fleet(place)
+    on = shell(place)
+    with asked_of(HOME) as asked:
+        shown = 'kedge_canary_window_verdict{verdict="pass"} == 1'
+        awaited("a window passed", _VERDICT_S, lambda: asked.ask(shown))
+        _ask_all(asked)
+        return _faulted(asked, on)
+
+
+def shell(inventory: Path) -> Callable[[str, str], str]:
+    """Return what runs a command on a node and returns its output; it raises Problem where that fails."""
+    config = ssh_config(read_fleet(inventory))
 
     def on(node: str, command: str) -> str:
-        words = ["ssh", "-F", str(ssh_config(fleet)), node, command]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        words = ["ssh", "-o", "ConnectTimeout=20", "-F", str(config), node, command]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
             first = command.strip().splitlines()[0]
             raise Problem(f"{node}: {first} ended with {done.returncode}: {done.stderr[-500:]}")
         return done.stdout
 
-    with prometheus.running(HOME, _free_port(), [f"{CANARY}:9464"], HOME / rules.RULES) as asked:
-        shown = 'kedge_canary_window_verdict{verdict="pass"} == 1'
-        _awaited("a window passed", _VERDICT_S, lambda: asked.ask(shown))
-        _ask_all(asked)
-        return _faulted(asked, on)
+    return on
+
+
+@contextmanager
+def asked_of(folder: Path) -> Iterator[prometheus.Prometheus]:
+    """Run a Prometheus that asks the canary, with the rules in the folder, until the block ends."""
+    target = f"{CANARY}:9464"
+    with prometheus.running(folder, _free_port(), [target], folder / rules.RULES) as asked:
+        yield asked
 
 
 def _faulted(asked: prometheus.Prometheus, on: Callable[[str, str], str]) -> int:
@@ -73,14 +88,14 @@ def _faulted(asked: prometheus.Prometheus, on: Callable[[str, str], str]) -> int
     try:
         on(_BROKER, _TEAR)
         print(f"{_BROKER}: killed, and the end of what it had written is torn off", flush=True)
-        alerts = _awaited("an alert fires", _ALERT_S, asked.alerts)
+        alerts = awaited("an alert fires", _ALERT_S, asked.alerts)
     finally:
         on(_BROKER, f"systemctl start kafka-broker@{_CLUSTER}")
     print(f"{_BROKER}: started again. After {time.monotonic() - began:.0f} s Prometheus had:")
     for name, about in alerts.items():
         print(f"  {name}: {about['summary']}\n    {about['command']}")
     what = "the audit of a window fails"
-    failed = _awaited(what, _VERDICT_S, lambda: asked.alerts().get("KedgeCanaryWindowFailed", {}))
+    failed = awaited(what, _VERDICT_S, lambda: asked.alerts().get("KedgeCanaryWindowFailed", {}))
     print(f"after {time.monotonic() - began:.0f} s: {failed['summary']}", flush=True)
     words = f"runuser -u canary -- /opt/kedge/canary show --home /var/lib/canary/{_CLUSTER} || true"
     print(on(_CANARY, words))
@@ -102,7 +117,7 @@ def _ask_all(asked: prometheus.Prometheus) -> None:
     queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     queries += [one["expr"] for one in board["annotations"]["list"]]
     empty = [query for query in queries if not asked.ask(query.replace("$cluster", _CLUSTER))]
-    health = _awaited("each rule was evaluated", _ALERT_S, lambda: _evaluated(asked.rules()))
+    health = awaited("each rule was evaluated", _ALERT_S, lambda: _evaluated(asked.rules()))
     if wrong := [name for name, state in health.items() if state != "ok"]:
         raise Problem(f"Prometheus cannot evaluate {', '.join(wrong)}")
     print(
@@ -116,7 +131,8 @@ def _evaluated(health: dict[str, str]) -> dict[str, str]:
     return {} if "unknown" in health.values() else health
 
 
-def _awaited(what: str, seconds: float, ask: Callable[[], T]) -> T:
+def awaited(what: str, seconds: float, ask: Callable[[], T]) -> T:
+    """Wait for an answer that is something; raises Problem where it does not come in time."""
     began = time.monotonic()
     while not (found := ask()):
         if time.monotonic() - began > seconds:

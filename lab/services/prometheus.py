@@ -71,8 +71,11 @@ class Prometheus:
 
     def alerts(self) -> dict[str, dict[str, str]]:
         """Return the annotations of each alert that is firing, by its name."""
-        firing = [one for one in self._get("alerts")["alerts"] if one["state"] == "firing"]
-        return {one["labels"]["alertname"]: one["annotations"] for one in firing}
+        return {one["labels"]["alertname"]: one["annotations"] for one in self.firing()}
+
+    def firing(self) -> list[dict[str, dict[str, str]]]:
+        """Return the labels and annotations of each alert that is firing."""
+        return [one for one in self._get("alerts")["alerts"] if one["state"] == "firing"]
 
     def rules(self) -> dict[str, str]:
         """Return the health of each rule (ok, err, unknown), by its name."""

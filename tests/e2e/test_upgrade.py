@@ -173,11 +173,13 @@ def test_the_upgraded_fleet_is_as_planned_and_a_second_deploy_changes_nothing(de
 def test_the_last_release_takes_the_fleet_back_and_says_what_it_changes(
     deployed: Path, released: Path
 ) -> None:
-    back = " ".join(played(deployed, "deploy.yml", tree=released).split())
-    assert f"deploys what Kedge {VERSION} deployed before. It changes" in back
-    again = played(deployed, "deploy.yml", tree=released)
-    assert all(host["changed"] == 0 for host in recap(again).values()), again
-    played(deployed, "deploy.yml")
+    try:
+        back = " ".join(played(deployed, "deploy.yml", tree=released).split())
+        assert f"deploys what Kedge {VERSION} deployed before. It changes" in back
+        again = played(deployed, "deploy.yml", tree=released)
+        assert all(host["changed"] == 0 for host in recap(again).values()), again
+    finally:
+        played(deployed, "deploy.yml")
 
 
 def test_a_broker_joins_the_running_cluster_and_restarts_no_other(deployed: Path) -> None:

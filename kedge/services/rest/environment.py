@@ -1,4 +1,4 @@
-"""Findings about environment variables of a REST proxy: those that no start script or image reads."""
+"""Findings about environment variables of a REST proxy: those that no start script reads, and a fatal one."""
 
 from __future__ import annotations
 

@@ -1,0 +1,240 @@
+"""``python -m lab.bench.canary``: the alerts that planned changes and faults of a fleet with a canary raise.
+
+    python -m lab.bench.canary --restarts 2 --deploys 5       a restart takes three minutes, a deploy four,
+                                                              a fault up to ten
+
+Runs the fleet of the demo with a canary, and takes it down at the end. A real Prometheus has the rules that
+``kedge canary rules`` writes, and is asked each second which alerts fire. A canary takes failed records for
+those of a change until two minutes after it: so a row begins after two minutes without a change or an alert,
+and has the alerts that come until it is as quiet again. Prints a table, and writes results.json after each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kedge.evidence.writing import write_json
+from kedge.setup.paths import GENERATED, PROJECT
+from kedge.setup.problem import Problem
+from lab.bench.rest.fleet import FleetError, play
+from lab.demo.canary import asked_of, awaited, shell
+from lab.demo.inventory import CANARY, with_canary
+from lab.services.prometheus import Prometheus
+from verify.canary import rules
+
+RESULT: Final = Path(__file__).with_name("results.json")
+_FOLDER: Final = PROJECT / "runs" / "bench-canary"
+#: As deep below the project as inventories/local (lab/demo/inventory.py).
+_INVENTORY: Final = GENERATED / "bench-canary"
+#: A canary takes what fails within two minutes after a change for planned (verify/canary/rules.py).
+_QUIET_S: Final = 130.0
+_LONGEST_S: Final = 900.0
+#: Prometheus answers within milliseconds.
+_SILENT_S: Final = 15.0
+_FAULT_S: Final = 60.0
+_POLL_S: Final = 1.0
+_PROXY: Final = "kafka-rest@8082"
+_BROKER: Final = "kafka-broker@leaf"
+#: What comes from the canary arrives, and no answer leaves.
+_ROUTE: Final = f"blackhole {CANARY}/32"
+_PASSED: Final = 'kedge_canary_window_verdict{verdict="pass"} == 1'
+_SHOW: Final = "runuser -u canary -- /opt/kedge/canary show --home /var/lib/canary/leaf --last 100 || true"
+
+Shell = Callable[[str, str], str]
+
+
+class Fault(NamedTuple):
+    """A fault: the node, what begins it there, and what ends it a minute later."""
+
+    node: str
+    begin: str
+    end: str
+
+
+FAULTS: Final = {
+    "killed": Fault("rest1", f"systemctl kill --signal=KILL {_PROXY}", "true"),
+    "stopped": Fault("rest1", f"systemctl stop {_PROXY}", f"systemctl start {_PROXY}"),
+    "frozen": Fault("rest1", *(f"systemctl kill --signal={how} {_PROXY}" for how in ("STOP", "CONT"))),
+    "cut off": Fault("rest2", f"ip route add {_ROUTE}", f"ip route del {_ROUTE}"),
+    "broker killed": Fault(
+        "leaf1",
+        f"systemctl kill --signal=KILL {_BROKER}; systemctl stop {_BROKER}",
+        f"systemctl start {_BROKER}",
+    ),
+}
+
+
+class Alerts:
+    """Which alerts have fired, and when: asked each second by a thread of its own until it is closed."""
+
+    def __init__(self, prometheus: Prometheus) -> None:
+        self.fired: list[dict[str, Any]] = []
+        self._prometheus = prometheus
+        self._answered = time.monotonic()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def now(self) -> list[dict[str, Any]]:
+        """Return the alerts that fire now; raises Problem where Prometheus has not answered for a while."""
+        if time.monotonic() - self._answered > _SILENT_S:
+            raise Problem(f"Prometheus did not say for {_SILENT_S:g} s which alerts fire: see {_FOLDER}")
+        return [one for one in self.fired if one["resolved"] is None]
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._closed.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(_POLL_S):
+            try:
+                found = [one["labels"] for one in self._prometheus.firing()]
+            except Problem:
+                continue
+            self._answered = time.monotonic()
+            names = {(of["alertname"], of.get("path", "")) for of in found}
+            firing = [one for one in self.fired if one["resolved"] is None]
+            for one in firing:
+                if (one["alert"], one["path"]) not in names:
+                    one["resolved"] = self._answered
+                    print(f"  {one['alert']} {one['path']}: resolved", flush=True)
+            for alert, path in sorted(names - {(one["alert"], one["path"]) for one in firing}):
+                self.fired.append({"alert": alert, "path": path, "at": self._answered, "resolved": None})
+                print(f"  {alert} {path}", flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print and write; return 0, or 1 where a planned change raised an alert or a fault none."""
+    parser = argparse.ArgumentParser(prog="python -m lab.bench.canary", description=__doc__)
+    parser.add_argument("--restarts", type=int, default=2, help="rolling restarts of the proxies")
+    parser.add_argument("--deploys", type=int, default=2, help="deploys that restart the proxies")
+    parser.add_argument("--faults", nargs="*", choices=FAULTS, default=[*FAULTS])
+    options = parser.parse_args(arguments)
+    shutil.rmtree(_FOLDER, ignore_errors=True)
+    _FOLDER.mkdir(parents=True)
+    with_canary(PROJECT / "inventories" / "local", _INVENTORY)
+    rows: list[dict[str, Any]] = []
+    with fleet():
+        play(_INVENTORY, {})
+        rules.run(_INVENTORY, _FOLDER)
+        on = shell(_INVENTORY)
+        with asked_of(_FOLDER) as prometheus:
+            awaited("a window passed", _LONGEST_S, lambda: prometheus.ask(_PASSED))
+            alerts = Alerts(prometheus)
+            try:
+                for row in measured(alerts, actions(options.restarts, options.deploys, options.faults, on)):
+                    rows.append(row)
+                    write_json(RESULT, {"cores": os.cpu_count(), "rows": rows})
+            finally:
+                alerts.close()
+        print(on("canary1", _SHOW))
+    print(table(rows))
+    return int(any(bool(row["alerts"]) == row["planned"] for row in rows))
+
+
+@contextmanager
+def fleet() -> Iterator[None]:
+    """Run the fleet of the inventory until the block ends."""
+    _fleet("up")
+    try:
+        yield
+    finally:
+        _fleet("down")
+
+
+def _fleet(action: str) -> None:
+    command = [sys.executable, "-m", "lab.fleet", action, "--inventory", str(_INVENTORY)]
+    subprocess.run(command, cwd=PROJECT, check=True)
+
+
+def actions(
+    restarts: int, deploys: int, faults: list[str], on: Shell
+) -> Iterator[tuple[str, bool, Callable[[], None]]]:
+    """Yield what is measured: what it is, whether it is planned, and how it is done."""
+    of_proxies = {"service": "kafka_rest"}
+    for _ in range(restarts):
+        restart = partial(play, _INVENTORY, of_proxies, playbook="rolling_restart.yml")
+        yield "rolling restart of the proxies", True, restart
+    for number in range(deploys):
+        changed = {"kafka_rest_settings": {"producer.linger.ms": 3 + number}}
+        yield "deploy that restarts the proxies", True, partial(play, _INVENTORY, changed)
+    for name in faults:
+        yield name, False, partial(_last, FAULTS[name], on)
+
+
+def _last(fault: Fault, on: Shell) -> None:
+    """Have a fault for a minute."""
+    try:
+        on(fault.node, fault.begin)
+        time.sleep(_FAULT_S)
+    finally:
+        on(fault.node, fault.end)
+
+
+def measured(
+    alerts: Alerts, wanted: Iterator[tuple[str, bool, Callable[[], None]]]
+) -> Iterator[dict[str, Any]]:
+    """Do one after the other; yield a row each: what, planned, took_s, and its alerts with their seconds."""
+    _await_quiet(alerts)
+    for what, planned, act in wanted:
+        print(what, flush=True)
+        before, began = len(alerts.fired), time.monotonic()
+        act()
+        took_s = round(time.monotonic() - began, 1)
+        _await_quiet(alerts)
+        raised = [
+            {
+                "alert": one["alert"],
+                "path": one["path"],
+                "at_s": round(one["at"] - began, 1),
+                "resolved_s": round(one["resolved"] - began, 1),
+            }
+            for one in alerts.fired[before:]
+        ]
+        yield {"what": what, "planned": planned, "took_s": took_s, "alerts": raised}
+
+
+def _await_quiet(alerts: Alerts) -> None:
+    """Wait until no alert has fired for as long as a canary takes failures for those of a change."""
+    began = quiet = time.monotonic()
+    while time.monotonic() - quiet < _QUIET_S:
+        if firing := alerts.now():
+            quiet = time.monotonic()
+            if quiet - began > _LONGEST_S:
+                names = ", ".join(one["alert"] for one in firing)
+                raise Problem(f"alerts still fire after {_LONGEST_S:g} s: {names}")
+        time.sleep(_POLL_S)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as a table of Markdown."""
+    lines = [
+        "| what | took | alerts: the seconds in which each fired |",
+        "|---|--:|---|",
+    ]
+    for row in rows:
+        raised = (
+            f"`{one['alert']}` {one['path']} {one['at_s']:.0f} to {one['resolved_s']:.0f}".replace("  ", " ")
+            for one in row["alerts"]
+        )
+        lines.append(f"| {row['what']} | {row['took_s']:.0f} s | {', '.join(raised) or 'none'} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (Problem, FleetError) as problem:
+        sys.exit(f"{problem}")
