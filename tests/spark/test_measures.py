@@ -319,6 +319,12 @@ def test_a_restart_is_measured_and_the_measure_over_its_level_fails(disturbed: A
     assert disturbed.measured["produce_gap_outside_of_restarts_s"] == {"kafka": 0.02}
 
 
+def test_what_a_partition_waits_outside_of_restarts_is_more_than_what_all_wait(spark: SparkSession) -> None:
+    ledger = [row | {"partition": n % 2} for n, row in enumerate(steady(per_s=50))]
+    found = rebalance.check(evidence(spark, ledger=ledger, actions=RESTART), levels(rebalance={}))
+    assert found.measured["produce_gap_outside_of_restarts_s"] == {"kafka": 0.04}
+
+
 def test_lag_is_back_when_it_falls_to_its_baseline(disturbed: Any) -> None:
     (restart,) = disturbed.measured["by_restart"]
     cell = restart["by"]["g"]

@@ -13,6 +13,7 @@ from kedge.evidence.run import Run
 from kedge.services.planning import make_plan
 from spark_checks.job import Audit
 from spark_checks.mirror import check as mirror
+from spark_checks.mirror.batch_advice import recommendations
 from spark_checks.mirror.fill import CLASSES_MS, batches, fills
 from spark_checks.report import charts, documents
 from spark_checks.report import page as report
@@ -128,3 +129,9 @@ def test_a_few_batches_are_measured_and_recommend_nothing(spark: SparkSession) -
     audit = audited(spark, 20)
     assert audit.results[0].measured["batches_of"]["metrics"]["filled_batches"] == 10
     assert audit.results[0].recommendations == ()
+
+
+@pytest.mark.parametrize(("batches", "recommended"), [(99, 0), (100, 1)])
+def test_a_hundred_batches_are_enough_to_recommend_their_fill_times(batches: int, recommended: int) -> None:
+    filled: Any = {"metrics": {"filled_batches": batches, "fill_p95_ms": 10, "fill_p99_ms": 20}}
+    assert len(recommendations(filled, {}, [])) == recommended
