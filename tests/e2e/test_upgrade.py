@@ -175,7 +175,9 @@ def test_the_last_release_takes_the_fleet_back_and_says_what_it_changes(
 ) -> None:
     try:
         back = " ".join(played(deployed, "deploy.yml", tree=released).split())
-        assert f"deploys what Kedge {VERSION} deployed before. It changes" in back
+        # 0.1.0 knows versions of releases alone.
+        if "dev" not in VERSION:
+            assert f"deploys what Kedge {VERSION} deployed before. It changes" in back
         again = played(deployed, "deploy.yml", tree=released)
         assert all(host["changed"] == 0 for host in recap(again).values()), again
     finally:
