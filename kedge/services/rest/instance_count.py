@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -230,16 +231,16 @@ def check_cores(
         return
     what = "load" if produced else "readers"
     least = math.ceil(needed / facts.cores)
-    # A host gets whole readers and records, so that its share may be more than the quotient.
-    times = next(
-        (
-            number
-            for number in range(least, max(least, readers, workload.records_per_s or 0) + 1)
-            if math.ceil(readers / number) * each + (0 if own else cost.cores(_share(workload, number)))
-            <= facts.cores
-        ),
-        least,
-    )
+
+    def fits(hosts: int) -> bool:
+        shared = 0 if own else cost.cores(_share(workload, hosts))
+        return math.ceil(readers / hosts) * each + shared <= facts.cores
+
+    # A host gets whole readers and records, so that its share may be more than the quotient. It falls with
+    # each host; where one reader and one record are too much already, no number is enough.
+    tried = range(least, max(least, readers, workload.records_per_s or 0) + 1)
+    enough = bisect_left(tried, True, key=fits)
+    times = tried[enough] if enough < len(tried) else least
     sheet.warning(
         "rest.cores.readers",
         f"{readers} readers, "
