@@ -42,6 +42,7 @@ _QUIET_S: Final = 130.0
 _LONGEST_S: Final = 900.0
 #: Prometheus answers within milliseconds.
 _SILENT_S: Final = 15.0
+#: How long a fault lasts, and so the time by which its alert is due.
 _FAULT_S: Final = 60.0
 _POLL_S: Final = 1.0
 _PROXY: Final = "kafka-rest@8082"
