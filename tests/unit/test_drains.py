@@ -49,6 +49,12 @@ def gone_run() -> str:
         return run_id(process.pid)
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether a stop has reached all threads of a process: until then one may still answer."""
+    threads = [each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(thread.rpartition(")")[2].split()[0] == "T" for thread in threads)
+
+
 @pytest.fixture
 def does(balancer: Balancer, tmp_path: Path) -> Drains:
     """Return what calls the module for a run, with its record in the test's folder."""
@@ -209,6 +215,7 @@ def test_a_balancer_that_hangs_ends_the_task_with_what_to_do(
     does(MINE, FIRST, "drain")
     os.kill(balancer.pid, signal.SIGSTOP)
     try:
+        await_that(lambda: is_stopped(balancer.pid), "the balancer has stopped")
         hangs = does(MINE, FIRST, state)
     finally:
         os.kill(balancer.pid, signal.SIGCONT)
