@@ -90,9 +90,8 @@ def plan_canaries(inventory: Inventory, rest: Part) -> Part:
         _rest(sheet, inventory, canary, by["rest"])
         _judgeable(sheet, canary, merged(levels, steady))
         _share(sheet, inventory, canary, instances)
-        of_cluster = planned_topics.setdefault(canary.cluster, {})
-        for topic in [part["topic"] for load in loads for part in (load["kafka"], load.get("rest")) if part]:
-            of_cluster[topic] = _topic(sheet, inventory, cluster, canary, topic)
+        for to, of_cluster in _topics(sheet, inventory, canary, loads).items():
+            planned_topics.setdefault(to, {}).update(of_cluster)
         findings += sheet.findings
         # Half of it is Java's heap, an estimate: Python and what Java has beside its heap take the rest.
         audit = {"memory": f"{canary.audit_memory_mib}M", "heap": f"{canary.audit_memory_mib // 2}m"}
@@ -275,15 +274,30 @@ def _mirrors(sheet: Sheet, inventory: Inventory, canary: Canary, loads: list[dic
     return seen
 
 
-def _topic(
-    sheet: Sheet, inventory: Inventory, cluster: KafkaCluster, canary: Canary, name: str
-) -> tuple[Setting, ...]:
-    brokers = broker_count(inventory, cluster)
-    of_topic = Sheet(f"topic {name} on {canary.cluster}", "measured", {}, reader=inventory.reader)
-    count = canary.partitions or brokers or 3
+def _topics(sheet: Sheet, inventory: Inventory, canary: Canary, loads: list[dict[str, Any]]) -> Topics:
+    """Plan a canary's topics, and their copies by classic MirrorMaker, which creates none."""
+    known = clusters(inventory)[0]
+    count = canary.partitions or broker_count(inventory, known[canary.cluster]) or 3
     why = "canary_partitions" if canary.partitions else "one a broker, so that each of them is asked"
-    of_topic.put("", "partitions", "canary.topic", Choice(count, why, _OURS, "derived"))
-    plan_replication(of_topic, DeclaredTopic(name=name, cluster=canary.cluster), brokers)
+    copied = f"as on {canary.cluster}, whose records are copied"
+    flows = [flow for flow in flow_facts(inventory).values() if flow.source == canary.cluster and flow.group]
+    planned: Topics = {}
+    for topic in [part["topic"] for load in loads for part in (load["kafka"], load.get("rest")) if part]:
+        copies = [(flow.target, flow.copy_of(topic), copied) for flow in flows]
+        for to, name, because in [(canary.cluster, topic, why), *copies]:
+            if name is not None and to in known:
+                partitions = Choice(count, because, _OURS, "derived")
+                planned.setdefault(to, {})[name] = _topic(sheet, inventory, (to, known[to]), name, partitions)
+    return planned
+
+
+def _topic(
+    sheet: Sheet, inventory: Inventory, at: tuple[str, KafkaCluster], name: str, partitions: Choice
+) -> tuple[Setting, ...]:
+    of_topic = Sheet(f"topic {name} on {at[0]}", "measured", {}, reader=inventory.reader)
+    of_topic.put("", "partitions", "canary.topic", partitions)
+    brokers = broker_count(inventory, at[1])
+    plan_replication(of_topic, DeclaredTopic(name=name, cluster=at[0]), brokers)
     late = f"an audit that is {_RETENTION_MS // 3_600_000} hours late still finds its records; an estimate"
     of_topic.put("", "retention.ms", "canary.topic", Choice(_RETENTION_MS, late, _OURS, "estimate"))
     sheet.findings += of_topic.findings
