@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
 from kedge.setup.paths import PROJECT
 from kedge.setup.problem import Problem
-from lab.demo.inventory import CANARY
-from lab.fleet.inventory import read_fleet
-from lab.fleet.ssh_keys import ssh_config
+from lab.demo.inventory import CANARY_PORT
+from lab.fleet.inventory import choose, read_fleet
+from lab.fleet.nodes import shell
 from lab.services import prometheus
 from verify.canary import rules
 
@@ -52,35 +49,14 @@ def main(inventory: str) -> int:
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir(parents=True)
     rules.run(place, HOME)
-    on = shell(place)
-    with asked_of(HOME) as asked:
+    fleet = read_fleet(place)
+    on = shell(fleet)
+    (canary,) = choose(fleet, [_CANARY], ())
+    with prometheus.running(HOME, f"{canary.address}:{CANARY_PORT}", HOME / rules.RULES) as asked:
         shown = 'kedge_canary_window_verdict{verdict="pass"} == 1'
         awaited("a window passed", _VERDICT_S, lambda: asked.ask(shown))
         _ask_all(asked)
         return _faulted(asked, on)
-
-
-def shell(inventory: Path) -> Callable[[str, str], str]:
-    """Return what runs a command on a node and returns its output; it raises Problem where that fails."""
-    config = ssh_config(read_fleet(inventory))
-
-    def on(node: str, command: str) -> str:
-        words = ["ssh", "-o", "ConnectTimeout=20", "-F", str(config), node, command]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if done.returncode:
-            first = command.strip().splitlines()[0]
-            raise Problem(f"{node}: {first} ended with {done.returncode}: {done.stderr[-500:]}")
-        return done.stdout
-
-    return on
-
-
-@contextmanager
-def asked_of(folder: Path) -> Iterator[prometheus.Prometheus]:
-    """Run a Prometheus that asks the canary, with the rules in the folder, until the block ends."""
-    target = f"{CANARY}:9464"
-    with prometheus.running(folder, _free_port(), [target], folder / rules.RULES) as asked:
-        yield asked
 
 
 def _faulted(asked: prometheus.Prometheus, on: Callable[[str, str], str]) -> int:
@@ -139,12 +115,6 @@ def awaited(what: str, seconds: float, ask: Callable[[], T]) -> T:
             raise Problem(f"waited {seconds:.0f} s until {what}")
         time.sleep(_POLL_S)
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 if __name__ == "__main__":

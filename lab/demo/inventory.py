@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import shutil
 from pathlib import Path
 from typing import Any, Final
@@ -20,8 +21,9 @@ _SECONDS: Final = 100
 _VENDORS_WARM_UP_S: Final = 45
 #: A level for trials on a machine that carries all of the fleet: a healthy proxy answers in a tenth of it.
 _ACK_P99_MS: Final = 300
-#: Of the fleet's network.
-CANARY: Final = "10.77.0.51"
+#: A canary's host in a fleet's network, and the port of its metrics.
+_CANARY_HOST: Final = 61
+CANARY_PORT: Final = 9464
 
 
 def derive(base: Path, load: int, vendor: Vendor | None, to: Path) -> Path:
@@ -59,17 +61,28 @@ def for_trials(base: Path, to: Path) -> Path:
 
 
 def with_canary(base: Path, to: Path) -> Path:
-    """Copy an inventory, with a host for a canary of its cluster in it; return the copy's folder."""
+    """Copy an inventory, with a host for a canary, which its mirrors copy too; return the copy's folder."""
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(base, to)
+    fleet = yaml.safe_load((to / "group_vars/all/fleet.yml").read_text(encoding="utf-8"))["fleet"]
+    address = str(ipaddress.ip_network(fleet["subnet"])[_CANARY_HOST])
 
     def added(hosts: dict[str, Any]) -> dict[str, Any]:
-        canary = {"canary_cluster": "leaf", "canary_window_s": 60, "canary_scrape_address": CANARY}
+        scraped = {"canary_scrape_address": address, "canary_port": CANARY_PORT}
+        canary = {"canary_cluster": "leaf", "canary_window_s": 60, **scraped}
         nodes = hosts["all"]["children"]["nodes"]["children"]
-        nodes["canary"] = {"hosts": {"canary1": {"ansible_host": CANARY, **canary}}}
+        nodes["canary"] = {"hosts": {"canary1": {"ansible_host": address, **canary}}}
         return hosts
 
+    def mirrored(variables: dict[str, Any]) -> dict[str, Any]:
+        for flow in variables["mirror_maker_flows"].values():
+            flow["topics"].append("kedge-canary-.*")
+        return variables
+
     _change(to / "hosts.yml", added, base)
+    mirrors = to / "group_vars/mirror_maker/main.yml"
+    if mirrors.exists():
+        _change(mirrors, mirrored, base)
     return to
 
 

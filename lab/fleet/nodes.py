@@ -19,7 +19,7 @@ from kedge.setup.problem import Problem
 from lab.fleet import node_image
 from lab.fleet import ssh_keys as keys
 from lab.fleet.engine import Engine, find_engine
-from lab.fleet.inventory import Fleet, Node
+from lab.fleet.inventory import Fleet, Node, choose
 from lab.fleet.survey import FLEET_LABEL, NODE_LABEL, PROJECT_LABEL, Container, Network
 
 ANSWER_S = 60.0
@@ -169,7 +169,21 @@ def wait(engine: Engine, fleet: Fleet, node: Node, stop: threading.Event, second
     )
 
 
-def over_ssh(fleet: Fleet, node: Node, command: str) -> subprocess.CompletedProcess[str]:
+def shell(fleet: Fleet) -> Callable[[str, str], str]:
+    """Return what runs a command on a named node and returns its output; it raises Problem on failure."""
+
+    def on(name: str, command: str) -> str:
+        (node,) = choose(fleet, [name], ())
+        done = over_ssh(fleet, node, command, connect_s=20)
+        if done.returncode:
+            first = command.strip().splitlines()[0]
+            raise Problem(f"{name}: {first} ended with {done.returncode}: {done.stderr[-500:]}")
+        return done.stdout
+
+    return on
+
+
+def over_ssh(fleet: Fleet, node: Node, command: str, connect_s: int = 3) -> subprocess.CompletedProcess[str]:
     """Run a command on a node the way Ansible reaches it."""
     ssh = [
         "ssh",
@@ -178,7 +192,7 @@ def over_ssh(fleet: Fleet, node: Node, command: str) -> subprocess.CompletedProc
         "-o",
         "BatchMode=yes",
         "-o",
-        "ConnectTimeout=3",
+        f"ConnectTimeout={connect_s}",
         node.name,
         command,
     ]

@@ -19,6 +19,7 @@ from typing import Any, Final
 from kedge.setup import children, packages
 from kedge.setup.paths import cache_root
 from kedge.setup.problem import Problem
+from lab.services.brokers import free_ports
 from lab.services.serving import serving
 
 NAME: Final = "Prometheus"
@@ -95,13 +96,14 @@ class Prometheus:
 
 
 @contextmanager
-def running(folder: Path, port: int, targets: list[str], rules: Path) -> Iterator[Prometheus]:
-    """Run Prometheus on loopback with these rules, asking targets every five seconds, until the block ends.
+def running(folder: Path, target: str, rules: Path) -> Iterator[Prometheus]:
+    """Run Prometheus on loopback with these rules, asking a target every five seconds, until the block ends.
 
     Its data and log are in the folder. Raises Problem when it is not ready within a minute.
     """
-    config, log, address = folder / "prometheus.yml", folder / "prometheus.log", f"127.0.0.1:{port}"
-    scrape = {"job_name": "canary", "static_configs": [{"targets": targets}]}
+    config, log, (port,) = folder / "prometheus.yml", folder / "prometheus.log", free_ports(1)
+    address = f"127.0.0.1:{port}"
+    scrape = {"job_name": "canary", "static_configs": [{"targets": [target]}]}
     every = {"scrape_interval": "5s", "evaluation_interval": "5s"}
     document = {"global": every, "rule_files": [str(rules)], "scrape_configs": [scrape]}
     config.write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML

@@ -1,12 +1,13 @@
 """``python -m lab.bench.canary``: the alerts that planned changes and faults of a fleet with a canary raise.
 
-    python -m lab.bench.canary --restarts 2 --deploys 5       a restart takes three minutes, a deploy four,
-                                                              a fault up to ten
+    python -m lab.bench.canary proxies --restarts 2 --deploys 5
+    python -m lab.bench.canary mirrors
 
-Runs the fleet of the demo with a canary, and takes it down at the end. A real Prometheus has the rules that
+A restart takes three minutes, a deploy four, a fault up to ten. Runs the fleet of the demo, of proxies or of
+mirrors, with a canary, and takes it down at the end. A real Prometheus has the rules that
 ``kedge canary rules`` writes, and is asked each second which alerts fire. A canary takes failed records for
 those of a change until two minutes after it: so a row begins after two minutes without a change or an alert,
-and has the alerts that come until it is as quiet again. Prints a table, and writes results.json after each.
+and has the alerts that come until it is as quiet again. Prints a table, and writes FLEET.json after each row.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -28,15 +29,18 @@ from kedge.evidence.writing import write_json
 from kedge.setup.paths import GENERATED, PROJECT
 from kedge.setup.problem import Problem
 from lab.bench.rest.fleet import FleetError, play
-from lab.demo.canary import asked_of, awaited, shell
-from lab.demo.inventory import CANARY, with_canary
+from lab.demo.canary import awaited
+from lab.demo.inventory import CANARY_PORT, with_canary
+from lab.fleet.inventory import choose, read_fleet
+from lab.fleet.nodes import shell
+from lab.services import prometheus
 from lab.services.prometheus import Prometheus
 from verify.canary import rules
 
-RESULT: Final = Path(__file__).with_name("results.json")
 _FOLDER: Final = PROJECT / "runs" / "bench-canary"
 #: As deep below the project as inventories/local (lab/demo/inventory.py).
 _INVENTORY: Final = GENERATED / "bench-canary"
+_CANARY: Final = "canary1"
 #: A canary takes what fails within two minutes after a change for planned (verify/canary/rules.py).
 _QUIET_S: Final = 130.0
 _LONGEST_S: Final = 900.0
@@ -47,31 +51,77 @@ _FAULT_S: Final = 60.0
 _POLL_S: Final = 1.0
 _PROXY: Final = "kafka-rest@8082"
 _BROKER: Final = "kafka-broker@leaf"
-#: What comes from the canary arrives, and no answer leaves.
-_ROUTE: Final = f"blackhole {CANARY}/32"
+_OWN: Final = "canary@leaf"
+_STOPPED: Final = "/run/bench-canary.stopped"
 _PASSED: Final = 'kedge_canary_window_verdict{verdict="pass"} == 1'
 _SHOW: Final = "runuser -u canary -- /opt/kedge/canary show --home /var/lib/canary/leaf --last 100 || true"
 
 Shell = Callable[[str, str], str]
+#: What is done, whether it is planned, and how.
+Action = tuple[str, bool, Callable[[], None]]
 
 
 class Fault(NamedTuple):
-    """A fault: the node, what begins it there, and what ends it a minute later."""
+    """A fault: the nodes, what begins it there, and what ends it a minute later."""
 
-    node: str
+    nodes: tuple[str, ...]
     begin: str
     end: str
 
 
-FAULTS: Final = {
-    "killed": Fault("rest1", f"systemctl kill --signal=KILL {_PROXY}", "true"),
-    "stopped": Fault("rest1", f"systemctl stop {_PROXY}", f"systemctl start {_PROXY}"),
-    "frozen": Fault("rest1", *(f"systemctl kill --signal={how} {_PROXY}" for how in ("STOP", "CONT"))),
-    "cut off": Fault("rest2", f"ip route add {_ROUTE}", f"ip route del {_ROUTE}"),
+class Bench(NamedTuple):
+    """A fleet: its inventory, the service that restarts, what each deploy changes for it, its faults."""
+
+    inventory: str
+    service: str
+    changed: Callable[[int], dict[str, Any]]
+    faults: dict[str, Fault]
+
+
+def _stopped(node: str, unit: str) -> Fault:
+    return Fault((node,), f"systemctl stop {unit}", f"systemctl start {unit}")
+
+
+_OF_ALL: Final = {
     "broker killed": Fault(
-        "leaf1",
+        ("leaf1",),
         f"systemctl kill --signal=KILL {_BROKER}; systemctl stop {_BROKER}",
         f"systemctl start {_BROKER}",
+    ),
+    "canary stopped": _stopped(_CANARY, _OWN),
+}
+BENCHES: Final = {
+    "proxies": Bench(
+        "local",
+        "kafka_rest",
+        lambda number: {"kafka_rest_settings": {"producer.linger.ms": 3 + number}},
+        {
+            "killed": Fault(("rest1",), f"systemctl kill --signal=KILL {_PROXY}", "true"),
+            "stopped": _stopped("rest1", _PROXY),
+            "frozen": Fault(
+                ("rest1",), *(f"systemctl kill --signal={how} {_PROXY}" for how in ("STOP", "CONT"))
+            ),
+            # What comes from the canary arrives, and no answer leaves.
+            "cut off": Fault(
+                ("rest2",), *(f"ip route {how} blackhole {{canary}}/32" for how in ("add", "del"))
+            ),
+            **_OF_ALL,
+        },
+    ),
+    "mirrors": Bench(
+        "local-mirror",
+        "mirror_maker",
+        lambda number: {"mirror_maker_open_files": 90_000 + number},
+        {
+            # What is stopped and enabled is unloaded, and then known to no pattern.
+            "mirrors stopped": Fault(
+                ("mirror1", "mirror2"),
+                f"systemctl list-units --plain --no-legend 'mirror-maker@*' | cut -d' ' -f1 > {_STOPPED}; "
+                f"xargs systemctl stop < {_STOPPED}",
+                f"xargs systemctl start < {_STOPPED}",
+            ),
+            **_OF_ALL,
+        },
     ),
 }
 
@@ -79,9 +129,9 @@ FAULTS: Final = {
 class Alerts:
     """Which alerts have fired, and when: asked each second by a thread of its own until it is closed."""
 
-    def __init__(self, prometheus: Prometheus) -> None:
+    def __init__(self, asked: Prometheus) -> None:
         self.fired: list[dict[str, Any]] = []
-        self._prometheus = prometheus
+        self._asked = asked
         self._answered = time.monotonic()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -101,7 +151,7 @@ class Alerts:
     def _watch(self) -> None:
         while not self._closed.wait(_POLL_S):
             try:
-                found = [one["labels"] for one in self._prometheus.firing()]
+                found = [one["labels"] for one in self._asked.firing()]
             except Problem:
                 continue
             self._answered = time.monotonic()
@@ -119,28 +169,42 @@ class Alerts:
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print and write; return 0, or 1 where a planned change raised an alert or a fault none."""
     parser = argparse.ArgumentParser(prog="python -m lab.bench.canary", description=__doc__)
-    parser.add_argument("--restarts", type=int, default=2, help="rolling restarts of the proxies")
-    parser.add_argument("--deploys", type=int, default=2, help="deploys that restart the proxies")
-    parser.add_argument("--faults", nargs="*", choices=FAULTS, default=[*FAULTS])
+    parser.add_argument("fleet", choices=BENCHES)
+    parser.add_argument("--restarts", type=int, default=2, help="rolling restarts of the service")
+    parser.add_argument("--deploys", type=int, default=2, help="deploys that restart the service")
+    parser.add_argument("--faults", nargs="*", help="all of the fleet without")
     options = parser.parse_args(arguments)
+    bench = BENCHES[options.fleet]
+    wanted = bench.faults.keys() if options.faults is None else options.faults
+    if unknown := [name for name in wanted if name not in bench.faults]:
+        parser.error(
+            f"{options.fleet} have no fault {', '.join(unknown)}; they have {', '.join(bench.faults)}"
+        )
     shutil.rmtree(_FOLDER, ignore_errors=True)
     _FOLDER.mkdir(parents=True)
-    with_canary(PROJECT / "inventories" / "local", _INVENTORY)
+    with_canary(PROJECT / "inventories" / bench.inventory, _INVENTORY)
+    result = Path(__file__).with_name(f"{options.fleet}.json")
     rows: list[dict[str, Any]] = []
+    nodes = read_fleet(_INVENTORY)
+    (canary,) = choose(nodes, [_CANARY], ())
     with fleet():
         play(_INVENTORY, {})
         rules.run(_INVENTORY, _FOLDER)
-        on = shell(_INVENTORY)
-        with asked_of(_FOLDER) as prometheus:
-            awaited("a window passed", _LONGEST_S, lambda: prometheus.ask(_PASSED))
-            alerts = Alerts(prometheus)
+        on = shell(nodes)
+        with prometheus.running(_FOLDER, f"{canary.address}:{CANARY_PORT}", _FOLDER / rules.RULES) as asked:
+            awaited("a window passed", _LONGEST_S, lambda: asked.ask(_PASSED))
+            alerts = Alerts(asked)
+            planned = changes(bench, options.restarts, options.deploys)
+            faults = [
+                (name, False, partial(_last, bench.faults[name], canary.address, on)) for name in wanted
+            ]
             try:
-                for row in measured(alerts, actions(options.restarts, options.deploys, options.faults, on)):
+                for row in measured(alerts, [*planned, *faults]):
                     rows.append(row)
-                    write_json(RESULT, {"cores": os.cpu_count(), "rows": rows})
+                    write_json(result, {"cores": os.cpu_count(), "rows": rows})
             finally:
                 alerts.close()
-        print(on("canary1", _SHOW))
+        print(on(_CANARY, _SHOW))
     print(table(rows))
     return int(any(bool(row["alerts"]) == row["planned"] for row in rows))
 
@@ -160,33 +224,28 @@ def _fleet(action: str) -> None:
     subprocess.run(command, cwd=PROJECT, check=True)
 
 
-def actions(
-    restarts: int, deploys: int, faults: list[str], on: Shell
-) -> Iterator[tuple[str, bool, Callable[[], None]]]:
-    """Yield what is measured: what it is, whether it is planned, and how it is done."""
-    of_proxies = {"service": "kafka_rest"}
-    for _ in range(restarts):
-        restart = partial(play, _INVENTORY, of_proxies, playbook="rolling_restart.yml")
-        yield "rolling restart of the proxies", True, restart
-    for number in range(deploys):
-        changed = {"kafka_rest_settings": {"producer.linger.ms": 3 + number}}
-        yield "deploy that restarts the proxies", True, partial(play, _INVENTORY, changed)
-    for name in faults:
-        yield name, False, partial(_last, FAULTS[name], on)
+def changes(bench: Bench, restarts: int, deploys: int) -> list[Action]:
+    """Return the planned changes: what each is, that it is planned, and how it is done."""
+    restart = partial(play, _INVENTORY, {"service": bench.service}, playbook="rolling_restart.yml")
+    deployed = [partial(play, _INVENTORY, bench.changed(number)) for number in range(deploys)]
+    return [
+        *[(f"rolling restart of {bench.service}", True, restart)] * restarts,
+        *((f"deploy that restarts {bench.service}", True, deploy) for deploy in deployed),
+    ]
 
 
-def _last(fault: Fault, on: Shell) -> None:
+def _last(fault: Fault, canary: str, on: Shell) -> None:
     """Have a fault for a minute."""
     try:
-        on(fault.node, fault.begin)
+        for node in fault.nodes:
+            on(node, fault.begin.format(canary=canary))
         time.sleep(_FAULT_S)
     finally:
-        on(fault.node, fault.end)
+        for node in fault.nodes:
+            on(node, fault.end.format(canary=canary))
 
 
-def measured(
-    alerts: Alerts, wanted: Iterator[tuple[str, bool, Callable[[], None]]]
-) -> Iterator[dict[str, Any]]:
+def measured(alerts: Alerts, wanted: Iterable[Action]) -> Iterator[dict[str, Any]]:
     """Do one after the other; yield a row each: what, planned, took_s, and its alerts with their seconds."""
     _await_quiet(alerts)
     for what, planned, act in wanted:
