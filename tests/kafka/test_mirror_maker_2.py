@@ -25,6 +25,8 @@ from tests.kafka.mirror_site import (
 from tests.kafka.modules import run_module
 
 __all__ = ["site"]
+#: What a plan gives a process. Connect waits for a rebalance (60 s) before it ends a herder that is in one.
+STOP_S = 120
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400), pytest.mark.long]
 
 
@@ -75,7 +77,7 @@ def test_a_flow_that_takes_over_from_a_foreign_mirror_maker_2_goes_on_at_its_off
         theirs = site.mirror_2(topic, 0, settings=own)
         await_that(lambda: held(site.target.bootstrap_servers, topic) > 5000, "the foreign worker mirrors")
         theirs.terminate()
-        theirs.wait(60)
+        theirs.wait(STOP_S)
         alias = run_module("kafka_mirror_positions", asked | {"alias": "west", "stopped": True})
         assert "has positions of other clusters than west" in alias["msg"]
         taken = run_module("kafka_mirror_positions", asked | {"alias": "leaf", "stopped": True})
@@ -124,7 +126,7 @@ def test_a_flow_whose_workers_all_stop_turns_exactly_once_on_and_off_without_los
             for worker in workers:
                 worker.terminate()
             for worker in workers:
-                worker.wait(60)
+                worker.wait(STOP_S)
         site.mirror_2(topic, 6)
     await_all(site, topic)
     assert copies(site, topic) == {1}
@@ -147,7 +149,7 @@ def test_only_a_worker_without_transactions_passes_over_the_records_of_an_aborte
     await_all(site, topic)
     for number, exactly_once in ((1, True), (2, False)):
         worker.terminate()
-        worker.wait(60)
+        worker.wait(STOP_S)
         write(1000 * number)
         abort_offsets(servers[1], topic, 250 * (number + 1) - 1)
         worker = site.mirror_2(topic, number, exactly_once=exactly_once)
