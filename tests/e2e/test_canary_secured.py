@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1200), pytest.mark.long]
 @pytest.fixture(scope="module", autouse=True)
 def fleet() -> Iterator[None]:
     """Run a broker, two proxies, a balancer and a canary; instances ask for a login and for no certificate."""
-    login = '  canary: "{{ lookup(\'ansible.builtin.password\', fleet_keys ~ \'/passwords/canary \' ~ made_password) }}"\n'
+    login = "  canary: \"{{ lookup('ansible.builtin.password', fleet_keys ~ '/passwords/canary ' ~ made_password) }}\"\n"
     changes = (
         ("group_vars/all/fleet.yml", "kedge-molecule-kafka-rest-secure", FLEET),
         ("group_vars/all/fleet.yml", "10.78.4.", "10.78.21."),
@@ -33,7 +33,9 @@ def fleet() -> Iterator[None]:
     )
     own = ROOT / own_inventory("molecule/kafka_rest_secure/inventory", FLEET, changes)
     hosts = yaml.safe_load((own / "hosts.yml").read_text())
-    hosts["all"]["children"]["nodes"]["children"]["canary"] = {"hosts": {"canary1": {"ansible_host": ADDRESS}}}
+    hosts["all"]["children"]["nodes"]["children"]["canary"] = {
+        "hosts": {"canary1": {"ansible_host": ADDRESS}}
+    }
     (own / "hosts.yml").write_text(yaml.safe_dump(hosts))
     (own / "group_vars/canary").mkdir()
     variables = {
