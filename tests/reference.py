@@ -195,7 +195,8 @@ Set a variable of a service or a host in `group_vars/GROUP` or `host_vars/HOST`,
 | default `none` | not set: what the variable describes is not used, or is as the last column says |
 | default `see its table` | its own table has the defaults |
 
-A variable without a version is there since 0.1.0; a later one says since when. Roles set variables for one another, which an
+A version says since when a variable is there; one without is there since 0.1.0. Below `verify` and `service_levels`, and among
+command lines, the changelog says what is newer. Roles set variables for one another, which an
 inventory does not set and this page leaves out. `ansible-doc`, in Kedge's folder, shows those of a role:
 
 ```sh
