@@ -69,6 +69,15 @@ NODE_PACKAGES = {
     "timeout": "coreutils",
 }
 _RUNS = frozenset(("run", "Popen", "check_output", "check_call", "call"))
+#: How a module of Python is started: with -m and Python before it, in a list or on a line, or by verify.process.
+_MODULE = re.compile(
+    r"""(?:python3?|executable|ansible_playbook_python\s*\}\})\)?["']?,?\s+["']?-m["']?,?\s+["']?([a-z_.]+[a-z_])"""
+    r"""|start_module\(\s*["']([\w.]+)"""
+)
+#: Of Python, or of a package; the name of 0.1.0, to which local.py leads; a variable.
+_OF_OTHERS = frozenset(
+    ("local.setup", "module", "pip", "venv", "pytest", "http.server", "pip_audit", "hatchling", "ansible")
+)
 _NAME = re.compile(r"[a-z][a-z0-9.+-]*")
 
 
@@ -215,6 +224,34 @@ def test_every_file_that_calls_a_program_is_under_a_target() -> None:
     rooms = ("kedge", "spark_checks", "verify", "plugins", "lab", "tests")
     strangers = [file for file in files(rooms) if file not in known]
     assert not {name for file in strangers for name in called_by(file)}
+
+
+def modules_started(text: str) -> set[str]:
+    """Return the modules of Python that a playbook, a script or a program starts by their names."""
+    return {one or other for one, other in _MODULE.findall(text)} - _OF_OTHERS
+
+
+def test_every_module_that_is_started_by_its_name_exists() -> None:
+    rooms = ("kedge", "spark_checks", "verify", "plugins", "lab", "roles", "templates", "molecule", "tests")
+    every = [*PROJECT.glob("*"), *(file for room in rooms for file in (PROJECT / room).rglob("*"))]
+    started = {
+        module: str(file.relative_to(PROJECT))
+        for file in every
+        if file.suffix in (".yml", ".j2", ".py", ".sh") and file != Path(__file__)
+        if "released" not in file.parts
+        for module in modules_started(file.read_text(encoding="utf-8"))
+    }
+    assert {"verify.trials", "verify.load.worker", "kedge.evidence.load_state", "lab.fleet"} <= set(started)
+    there = {
+        module: (
+            PROJECT / module.replace(".", "/") / "__main__.py",
+            PROJECT / f"{module.replace('.', '/')}.py",
+        )
+        for module in started
+    }
+    assert not {
+        module: started[module] for module, places in there.items() if not any(p.exists() for p in places)
+    }
 
 
 @pytest.mark.parametrize(
