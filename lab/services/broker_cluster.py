@@ -14,7 +14,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from lab.services.brokers import CLUSTER_ID, await_answer, broker_properties, free_ports
+from lab.services.brokers import CLUSTER_ID, await_answer, broker_properties
+from lab.services.serving import free_ports
 
 
 @dataclass

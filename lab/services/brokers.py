@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,8 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from lab.services.serving import free_ports
 
 KAFKA_VERSION: Final = "4.3.1"
 CLUSTER_ID: Final = "a2VkZ2UtdGVzdHMtMDAwMQ"
@@ -63,18 +64,6 @@ def kafka_jars() -> Path | None:
     default = Path.home() / ".cache" / "kedge" / "jars" / f"kafka-{KAFKA_VERSION}"
     folder = Path(os.environ.get("KEDGE_KAFKA_JARS", default))
     return folder if any(folder.glob("kafka_2.13-*.jar")) else None
-
-
-def free_ports(count: int) -> list[int]:
-    """Return that many loopback TCP ports that nothing listened on a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def log_tail(log: Path, lines: int = 25) -> str:

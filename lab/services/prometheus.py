@@ -19,8 +19,7 @@ from typing import Any, Final
 from kedge.setup import children, packages
 from kedge.setup.paths import cache_root
 from kedge.setup.problem import Problem
-from lab.services.brokers import free_ports
-from lab.services.serving import serving
+from lab.services.serving import free_ports, serving
 
 NAME: Final = "Prometheus"
 _PACKAGE: Final = "prometheus"

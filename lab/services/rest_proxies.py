@@ -22,7 +22,8 @@ import httpx
 
 from kedge.setup import unpacking
 from lab.demo.archive import VENDORS
-from lab.services.brokers import end_process, free_ports, log_tail
+from lab.services.brokers import end_process, log_tail
+from lab.services.serving import free_ports
 
 ARCHIVES: Final = "KEDGE_REST_ARCHIVES"
 _TARGET: Final = Path(__file__).parent / "sandbox_rest" / "target"

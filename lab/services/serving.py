@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import time
 import urllib.request
@@ -15,6 +16,18 @@ from kedge.setup.problem import Problem
 
 _READY_S: Final = 60.0
 _POLL_S: Final = 0.1
+
+
+def free_ports(count: int) -> list[int]:
+    """Return that many loopback TCP ports that nothing listened on a moment ago."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from lab.services.brokers import Broker, free_ports
+from lab.services.brokers import Broker
 from lab.services.rest_proxies import RunningProxy, running_proxy
+from lab.services.serving import free_ports
 from tests.contract.answers import ANSWERS
 from tests.contract.conftest import Target
 from tests.contract.exchanges import played, recorded, speaks_http2

@@ -17,7 +17,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from lab.services.brokers import free_ports, running_broker
+from lab.services.brokers import running_broker
+from lab.services.serving import free_ports
 
 _USER: Final = "kedge"
 _PASSWORD: Final = "right"

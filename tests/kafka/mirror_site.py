@@ -20,8 +20,9 @@ from lab.bench.mirror.cases import planned
 from lab.fleet import toxiproxy
 from lab.fleet.toxiproxy import Toxiproxy, Way
 from lab.services.broker_cluster import BrokerNode, running_nodes
-from lab.services.brokers import Broker, free_ports, kafka_jars, running_broker
+from lab.services.brokers import Broker, kafka_jars, running_broker
 from lab.services.mirrors import CLASSIC_JARS, has_jars, start_classic, start_mm2
+from lab.services.serving import free_ports
 from tests.awaiting import await_that
 from tests.kafka.loads import ROOT
 from tests.planned import instances, mirrors

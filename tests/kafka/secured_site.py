@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from kedge.plan.inventory.security import Security, librdkafka
 from kedge.plan.plan import PlannedInstance
-from lab.services.brokers import Broker, free_ports, running_broker
+from lab.services.brokers import Broker, running_broker
+from lab.services.serving import free_ports
 from tests.kafka.certificates import make_authority, make_certificate, make_store
 from tests.kafka.tokens import token_endpoint
 from tests.planned import CLUSTERS

@@ -22,7 +22,8 @@ from kedge.deploy.kafka_admin import logs_in
 from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.clusters import clusters
 from kedge.services.rights import rights_of
-from lab.services.brokers import free_ports, log_tail
+from lab.services.brokers import log_tail
+from lab.services.serving import free_ports
 from tests.awaiting import await_that
 from tests.kafka.certificates import make_authority, make_certificate
 from tests.kafka.modules import run_module

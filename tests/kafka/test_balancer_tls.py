@@ -13,8 +13,8 @@ import pytest
 from kedge.plan.hosts import Inventory
 from kedge.services.balancer.probe import balancer_probe
 from kedge.services.planning import make_plan
-from lab.services.brokers import free_ports
 from lab.services.rest_proxies import VendorArchive, running_proxy, unpack, vendor_archives
+from lab.services.serving import free_ports
 from plugins.module_utils.probes import PROBES
 from tests.awaiting import await_that
 from tests.balancers import Running, files_of, placed, planned_balancer, running

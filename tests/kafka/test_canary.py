@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from kedge.evidence.canary import Window, WindowResult, folders, read_result, re
 from kedge.services.canary.loads import judged
 from lab.services.broker_cluster import BrokerNode
 from lab.services.brokers import Broker
+from lab.services.serving import free_ports
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.mirror_site import Site, site
@@ -33,12 +33,6 @@ __all__ = ["site"]
 pytestmark = pytest.mark.kafka
 ROOT = Path(__file__).parents[2]
 RATE = 40
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Canary:
@@ -51,7 +45,7 @@ class Canary:
         self.config = home / "config"
         self.leases = home / "leases.json"
         self.output = home / "output"
-        self.scrape = ("127.0.0.1", free_port())
+        self.scrape = ("127.0.0.1", *free_ports(1))
         name = f"canary-{uuid.uuid4().hex}"
         self.topics = [f"{name}-{turn}" for turn in "ab"]
         for topic in self.topics:

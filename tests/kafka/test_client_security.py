@@ -15,8 +15,9 @@ from kedge.plan.hosts import Inventory
 from kedge.plan.inventory.security import Security, librdkafka
 from kedge.services.planning import make_plan
 from lab.services.application import SAMPLE_JAR, ApplicationInstance, running_application
-from lab.services.brokers import free_ports, log_tail
+from lab.services.brokers import log_tail
 from lab.services.rest_proxies import running_proxy, unpack
+from lab.services.serving import free_ports
 from tests.awaiting import await_that
 from tests.kafka.certificates import make_authority, make_certificate
 from tests.kafka.loads import LoadRun, assert_ledger_is_true

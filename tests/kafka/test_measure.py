@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from kedge.services.planning import make_plan
 from kedge.services.topics.partition_count import partitions_needed
-from lab.services.brokers import free_ports
+from lab.services.serving import free_ports
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.guarded import GuardedBroker

@@ -19,8 +19,8 @@ from pyarrow import fs
 from kedge.setup.paths import jar_folder
 from kedge.setup.targets import S3A
 from lab.services import minio
-from lab.services.brokers import free_ports
 from lab.services.minio import ObjectStore
+from lab.services.serving import free_ports
 from tests.awaiting import await_that
 from tests.kafka.loads import ROOT, LoadRun
 

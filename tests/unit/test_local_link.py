@@ -16,7 +16,7 @@ from kedge.setup.problem import Problem
 from lab.fleet import link, toxiproxy
 from lab.fleet.inventory import parse_fleet
 from lab.fleet.toxiproxy import Toxiproxy, Way
-from lab.services.brokers import free_ports
+from lab.services.serving import free_ports
 
 HOST = {"ansible_host": "10.77.9.31", "fleet": {"name": "f", "subnet": "10.77.9.0/24"}}
 

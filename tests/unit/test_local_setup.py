@@ -53,6 +53,14 @@ def test_docker_that_answers_takes_the_place_of_podman(monkeypatch: pytest.Monke
     assert {"mmdebstrap", "openjdk-17-jdk-headless"} <= names
 
 
+@pytest.mark.process
+def test_set_up_needs_nothing_but_python_itself() -> None:
+    # Without site-packages, as on a bare machine.
+    own = f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import kedge.setup.phases, kedge.setup.bundle"
+    done = subprocess.run([sys.executable, "-S", "-c", own], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_demo_brings_only_what_the_demo_needs() -> None:
     demo = TARGETS["demo"]
     assert demo == TARGETS["setup"]

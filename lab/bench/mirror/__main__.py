@@ -32,8 +32,9 @@ from lab.bench.mirror.tables import process_table, table
 from lab.bench.mirror.workloads import BEST_RATIO, WORKLOADS, fill
 from lab.fleet import toxiproxy
 from lab.fleet.toxiproxy import Way
-from lab.services.brokers import free_ports, kafka_jars, running_broker
+from lab.services.brokers import kafka_jars, running_broker
 from lab.services.mirrors import CLASSIC_JARS, MM2_JARS, has_jars
+from lab.services.serving import free_ports
 from verify.process import leave
 
 HERE = Path(__file__).parent

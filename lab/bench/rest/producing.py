@@ -35,8 +35,9 @@ from lab.bench.rest.cases import Produce
 from lab.bench.rest.drive import ProxyRefusedError, produce
 from lab.bench.turns import Measured, TurnError, steady, take_turns
 from lab.fleet import toxiproxy
-from lab.services.brokers import Broker, end_process, free_ports, kafka_jars, running_broker
+from lab.services.brokers import Broker, end_process, kafka_jars, running_broker
 from lab.services.rest_proxies import RunningProxy, await_answer, running_proxy, unpack
+from lab.services.serving import free_ports
 
 #: The addresses of a variant's proxies, or of the balancer before them. The first variant is compared with.
 Variants = Mapping[str, tuple[str, ...]]
