@@ -68,6 +68,12 @@ def test_mirror_maker_2_is_asked_for_its_rate_over_the_round_trip_too() -> None:
     assert "(batch.size is 200000 then)" in warning.fix
     assert findings(mirrors(2, flow | {"max_compression_ratio": 0.2}, **MM2), "mirror.round_trip") == []
     assert findings(mirrors(2, flow | {"mb_per_s": 10, "processes": 1}, **MM2), "mirror.round_trip") == []
+    # The batch of one's own holds, however far records compress.
+    own = flow | {"producer_settings": {"batch.size": 50_000}}
+    (warning,) = findings(mirrors(2, own, **MM2), "mirror.round_trip")
+    assert warning.fix.startswith("set batch.size to 200000 in producer_settings, use a topic")
+    larger = flow | {"producer_settings": {"batch.size": 200_000}}
+    assert findings(mirrors(2, larger, **MM2), "mirror.round_trip") == []
 
 
 def test_mirrors_near_the_target_have_fetches_on_their_way() -> None:

@@ -201,13 +201,16 @@ def _needed(sheet: Sheet, flow: Flow, brokers: int) -> int:
     each = reached * request
     times = spec.mb_per_s * 1e6 * spec.round_trip_ms / 1000 / each
     wanted = math.ceil(batch * times / carrying)
-    larger = (
-        f"set {sheet.name(f'{flow.variable}.max_compression_ratio')} to "
-        f"{math.ceil(1000 * wanted / limits.message_bytes) / 1000:g} if records compress so far "
-        f"(batch.size is {wanted} then), "
-        if batches * wanted <= limits.message_bytes
-        else ""
-    )
+    if batches * wanted > limits.message_bytes:
+        larger = ""
+    elif "batch.size" in spec.producer_settings:
+        larger = f"set batch.size to {wanted}{sheet.either(' in producer_settings', '')}, "
+    else:
+        ratio = math.ceil(1000 * wanted / limits.message_bytes) / 1000
+        larger = (
+            f"set {sheet.name(f'{flow.variable}.max_compression_ratio')} to {ratio:g} if records compress so "
+            f"far (batch.size is {wanted} then), "
+        )
     needed = math.ceil(times)
     whose = f"{carrying} processes, each" if flow.classic else f"{carrying} tasks, each"
     processes = f"{needed} processes and " if flow.classic else ""
