@@ -17,7 +17,7 @@ ENVIRONMENT: Mapping[str, str] = {**os.environ, "PYTHONPATH": str(ROOT), "ANSIBL
 
 def configuration() -> str:
     """Return the command by which the page writes ansible.cfg."""
-    (found,) = re.findall(r"^sed .*", PAGE.read_text(), re.MULTILINE)
+    (found,) = set(re.findall(r"^sed .*", PAGE.read_text(), re.MULTILINE))
     return str(found)
 
 
