@@ -82,10 +82,14 @@ def _stopped(node: str, unit: str) -> Fault:
     return Fault((node,), f"systemctl stop {unit}", f"systemctl start {unit}")
 
 
+_KILLED: Final = f"systemctl kill --signal=KILL {_BROKER}; systemctl stop {_BROKER}"
 _OF_ALL: Final = {
-    "broker killed": Fault(
+    "broker killed": Fault(("leaf1",), _KILLED, f"systemctl start {_BROKER}"),
+    # Of each partition but Kafka's own, the half that was written last.
+    "log torn": Fault(
         ("leaf1",),
-        f"systemctl kill --signal=KILL {_BROKER}; systemctl stop {_BROKER}",
+        f"{_KILLED}; for log in /var/lib/kafka-broker/leaf/data/[!_]*-[0-9]*/*.log; do "
+        "truncate -s $(($(stat -c %s $log) / 2)) $log; done",
         f"systemctl start {_BROKER}",
     ),
     "canary stopped": _stopped(_CANARY, _OWN),
