@@ -11,20 +11,21 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
 from kedge.setup.paths import PROJECT
 from kedge.setup.problem import Problem
-from lab.demo.inventory import CANARY_PORT
-from lab.fleet.inventory import choose, read_fleet
-from lab.fleet.nodes import shell
+from lab.demo.inventory import CANARY, CANARY_PORT
+from lab.fleet.inventory import Fleet, choose, read_fleet
+from lab.fleet.nodes import Shell, shell
 from lab.services import prometheus
 from verify.canary import rules
 
 HOME: Final = PROJECT / "runs" / "canary"
-_BROKER, _CANARY, _CLUSTER = "leaf1", "canary1", "leaf"
+_BROKER, _CLUSTER = "leaf1", "leaf"
 _WINDOWS: Final = f"/var/lib/canary/{_CLUSTER}/windows"
 #: An alert of what shows at once; a verdict comes a window and an audit later.
 _ALERT_S: Final = 60.0
@@ -48,18 +49,24 @@ def main(inventory: str) -> int:
     place = Path(inventory)
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir(parents=True)
-    rules.run(place, HOME)
     fleet = read_fleet(place)
-    on = shell(fleet)
-    (canary,) = choose(fleet, [_CANARY], ())
-    with prometheus.running(HOME, f"{canary.address}:{CANARY_PORT}", HOME / rules.RULES) as asked:
+    with asked_of(fleet, HOME) as asked:
+        _ask_all(asked)
+        return _faulted(asked, shell(fleet))
+
+
+@contextmanager
+def asked_of(fleet: Fleet, folder: Path) -> Iterator[prometheus.Prometheus]:
+    """Run a Prometheus with the rules of the fleet's canary; yield it once a window has passed."""
+    rules.run(fleet.source, folder)
+    (canary,) = choose(fleet, [CANARY], ())
+    with prometheus.running(folder, f"{canary.address}:{CANARY_PORT}", folder / rules.RULES) as asked:
         shown = 'kedge_canary_window_verdict{verdict="pass"} == 1'
         awaited("a window passed", _VERDICT_S, lambda: asked.ask(shown))
-        _ask_all(asked)
-        return _faulted(asked, on)
+        yield asked
 
 
-def _faulted(asked: prometheus.Prometheus, on: Callable[[str, str], str]) -> int:
+def _faulted(asked: prometheus.Prometheus, on: Shell) -> int:
     began = time.monotonic()
     try:
         on(_BROKER, _TEAR)
@@ -74,11 +81,11 @@ def _faulted(asked: prometheus.Prometheus, on: Callable[[str, str], str]) -> int
     failed = awaited(what, _VERDICT_S, lambda: asked.alerts().get("KedgeCanaryWindowFailed", {}))
     print(f"after {time.monotonic() - began:.0f} s: {failed['summary']}", flush=True)
     words = f"runuser -u canary -- /opt/kedge/canary show --home /var/lib/canary/{_CLUSTER} || true"
-    print(on(_CANARY, words))
+    print(on(CANARY, words))
     # Offsets of records that are gone have other records now: such a one is corrupted.
     named = 0
     each = f"for file in {_WINDOWS}/*/report/verdicts.json; do tr -d '\\n' < $file; echo; done"
-    for line in on(_CANARY, each).splitlines():
+    for line in on(CANARY, each).splitlines():
         delivery = next(check for check in json.loads(line)["checks"] if check["name"] == "delivery")
         for kind in ("lost", "corrupted"):
             for one in delivery["anomalies"].get(kind, {}).get("examples", ()):

@@ -21,7 +21,8 @@ _SECONDS: Final = 100
 _VENDORS_WARM_UP_S: Final = 45
 #: A level for trials on a machine that carries all of the fleet: a healthy proxy answers in a tenth of it.
 _ACK_P99_MS: Final = 300
-#: A canary's host in a fleet's network, and the port of its metrics.
+#: A canary's host, its place in a fleet's network, and the port of its metrics.
+CANARY: Final = "canary1"
 _CANARY_HOST: Final = 61
 CANARY_PORT: Final = 9464
 
@@ -61,7 +62,7 @@ def for_trials(base: Path, to: Path) -> Path:
 
 
 def with_canary(base: Path, to: Path) -> Path:
-    """Copy an inventory, with a host for a canary, which its mirrors copy too; return the copy's folder."""
+    """Copy an inventory, add a canary, and have mirrors copy its topics; return the copy's folder."""
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(base, to)
     fleet = yaml.safe_load((to / "group_vars/all/fleet.yml").read_text(encoding="utf-8"))["fleet"]
@@ -71,7 +72,7 @@ def with_canary(base: Path, to: Path) -> Path:
         scraped = {"canary_scrape_address": address, "canary_port": CANARY_PORT}
         canary = {"canary_cluster": "leaf", "canary_window_s": 60, **scraped}
         nodes = hosts["all"]["children"]["nodes"]["children"]
-        nodes["canary"] = {"hosts": {"canary1": {"ansible_host": address, **canary}}}
+        nodes["canary"] = {"hosts": {CANARY: {"ansible_host": address, **canary}}}
         return hosts
 
     def mirrored(variables: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from lab.fleet.engine import Engine, find_engine
 from lab.fleet.inventory import Fleet, Node, choose
 from lab.fleet.survey import FLEET_LABEL, NODE_LABEL, PROJECT_LABEL, Container, Network
 
+#: Runs a command on a named node and returns its output.
+Shell = Callable[[str, str], str]
 ANSWER_S = 60.0
 POLL_S = 0.1
 NODE_MB = 500  # what a node with a broker writes in a demo
@@ -169,7 +171,7 @@ def wait(engine: Engine, fleet: Fleet, node: Node, stop: threading.Event, second
     )
 
 
-def shell(fleet: Fleet) -> Callable[[str, str], str]:
+def shell(fleet: Fleet) -> Shell:
     """Return what runs a command on a named node and returns its output; it raises Problem on failure."""
 
     def on(name: str, command: str) -> str:

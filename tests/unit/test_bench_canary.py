@@ -9,7 +9,7 @@ import pytest
 
 from kedge.setup.problem import Problem
 from lab.bench.canary import __main__ as bench
-from lab.bench.canary.__main__ import Alerts, measured, table
+from lab.bench.canary.__main__ import Action, Alerts, measured, table
 from tests.awaiting import await_that
 
 
@@ -60,7 +60,7 @@ def test_a_prometheus_that_is_silent_is_no_quiet_one(
     monkeypatch.setattr(bench, "_SILENT_S", 0.05)
     monkeypatch.setattr(bench, "_QUIET_S", 10)
     with pytest.raises(Problem, match=r"did not say for 0\.05 s which alerts fire"):
-        next(measured(alerts, iter([("a restart", True, lambda: None)])))
+        next(measured(alerts, [Action("a restart", lambda: None, planned=True)]))
 
 
 def test_an_alert_that_comes_after_what_raised_it_is_of_its_row(prometheus: Any, alerts: Alerts) -> None:
@@ -69,8 +69,27 @@ def test_an_alert_that_comes_after_what_raised_it_is_of_its_row(prometheus: Any,
     def act() -> None:
         prometheus.found, prometheus.resolves_at = ["WindowFailed"], prometheus.times + 3
 
-    rows = measured(alerts, iter([("a deploy", True, act), ("another", True, lambda: None)]))
+    rows = measured(
+        alerts, [Action("a deploy", act, planned=True), Action("another", lambda: None, planned=True)]
+    )
     assert [[one["alert"] for one in row["alerts"]] for row in rows] == [["WindowFailed"], []]
+
+
+def test_a_fault_is_as_expected_only_with_its_own_alert(
+    prometheus: Any, alerts: Alerts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "_AUDITED_S", 1)
+    prometheus.found = []
+
+    def act() -> None:
+        prometheus.found, prometheus.resolves_at = ["NoAck"], prometheus.times + 3
+
+    wanted = [
+        Action("torn", act, alert="WindowFailed"),
+        Action("torn", act, alert="NoAck"),
+        Action("killed", act),
+    ]
+    assert [row["as_expected"] for row in measured(alerts, wanted)] == [False, True, True]
 
 
 def test_the_table_says_which_alerts_came_and_when() -> None:

@@ -138,16 +138,23 @@ def test_a_flow_that_leaves_the_topics_of_the_canary_out_is_named() -> None:
 @pytest.mark.parametrize(("kind", "version"), [("classic", "3.9.2"), ("mirror_maker_2", "4.3.1")])
 def test_topics_that_classic_mirrors_copy_are_planned_on_the_target_too(kind: str, version: str) -> None:
     mirror = {"mirror_maker_kind": kind, "mirror_maker_version": version}
-    flows = {"metrics": METRICS | {"topics": ["metrics[.].*", "kedge-canary-.*"]}}
-    found = inventory({"mm1": {}}, mirror_maker_flows=flows, canary_partitions=7, **mirror)
-    plan = make_plan(Inventory(found.hosts, {**found.groups, "mirror_maker": ("mm1",)}))
-    there = {
-        name: next(s.value for s in settings if s.key == "partitions")
-        for name, settings in plan.topics.get(METRICS["target"], {}).items()
+    first = METRICS | {"topics": ["metrics[.].*", "kedge-canary-.*"]}
+    flows = {"metrics": first, "further": first | {"source": "agg", "target": "hub"}}
+    more = {
+        "mirror_maker_flows": flows,
+        "canary_partitions": 7,
+        "kafka_clusters": CLUSTERS | {"hub": CLUSTERS["agg"]},
     }
+    found = inventory({"mm1": {}}, **more, **mirror)
+    plan = make_plan(Inventory(found.hosts, {**found.groups, "mirror_maker": ("mm1",)}))
     # MirrorMaker 2 creates topics itself; the producer of the classic one waits for them, for ever.
     copies = {"kedge-canary-c1-kafka-0": "7", "kedge-canary-c1-kafka-1": "7"}
-    assert there == (copies if kind == "classic" else {})
+    for cluster in ("agg", "hub"):
+        there = {
+            name: next(s.value for s in settings if s.key == "partitions")
+            for name, settings in plan.topics.get(cluster, {}).items()
+        }
+        assert there == (copies if kind == "classic" else {}), cluster
 
 
 def secured() -> Inventory:

@@ -159,9 +159,8 @@ def test_every_module_that_is_called_exists_and_has_the_options(path: Path) -> N
     for module, arguments in CALL.findall(path.read_text()):
         if module == "pytest":
             continue
-        # The name of 0.1.0, to which local.py leads.
-        module = "kedge.setup" if module == "local.setup" else module  # noqa: PLW2901 - an older name of it
-        place = ROOT / module.replace(".", "/")
+        # local.py leads from the name of 0.1.0 to it.
+        place = ROOT / {"local.setup": "kedge.setup"}.get(module, module).replace(".", "/")
         assert (place / "__main__.py").exists() or place.with_suffix(".py").exists(), module
         for option in re.findall(r"(?<!\S)(--[a-z-]+)", arguments):
             word = arguments.split()[0]

@@ -71,8 +71,8 @@ NODE_PACKAGES = {
 _RUNS = frozenset(("run", "Popen", "check_output", "check_call", "call"))
 #: How a module of Python is started: with -m and Python before it, in a list or on a line, or by verify.process.
 _MODULE = re.compile(
-    r"""(?:python3?|executable|ansible_playbook_python\s*\}\})\)?["']?,?\s+["']?-m["']?,?\s+["']?([a-z_.]+[a-z_])"""
-    r"""|start_module\(\s*["']([\w.]+)"""
+    r"""(?:python3?|executable|_python(?:\s*\|\s*quote)?\s*\}\})\)?["']?,?\s+(?:-P\s+)?["']?-m["']?,?\s+["']?([a-z][a-z0-9_.]*[a-z0-9_])"""
+    r"""|start_module\(\s*["']([\w.]+)|_canary_run\s*\}\}\s+([\w.]+)"""
 )
 #: Of Python, or of a package; the name of 0.1.0, to which local.py leads; a variable.
 _OF_OTHERS = frozenset(
@@ -228,12 +228,12 @@ def test_every_file_that_calls_a_program_is_under_a_target() -> None:
 
 def modules_started(text: str) -> set[str]:
     """Return the modules of Python that a playbook, a script or a program starts by their names."""
-    return {one or other for one, other in _MODULE.findall(text)} - _OF_OTHERS
+    return {next(filter(None, found)) for found in _MODULE.findall(text)} - _OF_OTHERS
 
 
 def test_every_module_that_is_started_by_its_name_exists() -> None:
-    rooms = ("kedge", "spark_checks", "verify", "plugins", "lab", "roles", "templates", "molecule", "tests")
-    every = [*PROJECT.glob("*"), *(file for room in rooms for file in (PROJECT / room).rglob("*"))]
+    folders = ("kedge", "spark_checks", "verify", "plugins", "lab", "roles", "templates", "molecule", "tests")
+    every = [*PROJECT.glob("*"), *(file for folder in folders for file in (PROJECT / folder).rglob("*"))]
     started = {
         module: str(file.relative_to(PROJECT))
         for file in every
@@ -241,7 +241,9 @@ def test_every_module_that_is_started_by_its_name_exists() -> None:
         if "released" not in file.parts
         for module in modules_started(file.read_text(encoding="utf-8"))
     }
-    assert {"verify.trials", "verify.load.worker", "kedge.evidence.load_state", "lab.fleet"} <= set(started)
+    assert {"verify.trials", "verify.load.worker", "verify.load.agent", "verify.canary.command"} <= set(
+        started
+    )
     there = {
         module: (
             PROJECT / module.replace(".", "/") / "__main__.py",

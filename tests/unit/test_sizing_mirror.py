@@ -68,12 +68,14 @@ def test_mirror_maker_2_is_asked_for_its_rate_over_the_round_trip_too() -> None:
     assert "(batch.size is 200000 then)" in warning.fix
     assert findings(mirrors(2, flow | {"max_compression_ratio": 0.2}, **MM2), "mirror.round_trip") == []
     assert findings(mirrors(2, flow | {"mb_per_s": 10, "processes": 1}, **MM2), "mirror.round_trip") == []
-    # The batch of one's own holds, however far records compress.
+    # A batch.size of one's own overrides max_compression_ratio.
     own = flow | {"producer_settings": {"batch.size": 50_000}}
     (warning,) = findings(mirrors(2, own, **MM2), "mirror.round_trip")
-    assert warning.fix.startswith("set batch.size to 200000 in producer_settings, use a topic")
-    larger = flow | {"producer_settings": {"batch.size": 200_000}}
+    said = "set batch.size to 200000 in producer_settings and mirror_maker_flows.metrics.max_compression_ratio to 0.2,"
+    assert warning.fix.startswith(f"{said} if records compress so far, use a topic")
+    larger = flow | {"producer_settings": {"batch.size": 200_000}, "max_compression_ratio": 0.2}
     assert findings(mirrors(2, larger, **MM2), "mirror.round_trip") == []
+    assert findings(mirrors(2, larger, **MM2), "mirror.producer.batch") == []
 
 
 def test_mirrors_near_the_target_have_fetches_on_their_way() -> None:

@@ -280,14 +280,18 @@ def _topics(sheet: Sheet, inventory: Inventory, canary: Canary, loads: list[dict
     count = canary.partitions or broker_count(inventory, known[canary.cluster]) or 3
     why = "canary_partitions" if canary.partitions else "one a broker, so that each of them is asked"
     copied = f"as on {canary.cluster}, whose records are copied"
-    flows = [flow for flow in flow_facts(inventory).values() if flow.source == canary.cluster and flow.group]
+    classic = [flow for flow in flow_facts(inventory).values() if flow.group]
     planned: Topics = {}
     for topic in [part["topic"] for load in loads for part in (load["kafka"], load.get("rest")) if part]:
-        copies = [(flow.target, flow.copy_of(topic), copied) for flow in flows]
-        for to, name, because in [(canary.cluster, topic, why), *copies]:
-            if name is not None and to in known:
-                partitions = Choice(count, because, _OURS, "derived")
-                planned.setdefault(to, {})[name] = _topic(sheet, inventory, (to, known[to]), name, partitions)
+        places = [canary.cluster]
+        for place in places:  # it grows: a copy, which keeps its name, may be copied on
+            of_it = [flow.target for flow in classic if flow.source == place and flow.copy_of(topic)]
+            places += [target for target in of_it if target not in places]
+        for place in places:
+            if place in known:
+                partitions = Choice(count, why if place == canary.cluster else copied, _OURS, "derived")
+                settings = _topic(sheet, inventory, (place, known[place]), topic, partitions)
+                planned.setdefault(place, {})[topic] = settings
     return planned
 
 

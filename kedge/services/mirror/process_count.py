@@ -201,16 +201,15 @@ def _needed(sheet: Sheet, flow: Flow, brokers: int) -> int:
     each = reached * request
     times = spec.mb_per_s * 1e6 * spec.round_trip_ms / 1000 / each
     wanted = math.ceil(batch * times / carrying)
+    ratio = math.ceil(1000 * wanted / limits.message_bytes) / 1000
+    to_ratio = f"{sheet.name(f'{flow.variable}.max_compression_ratio')} to {ratio:g}"
     if batches * wanted > limits.message_bytes:
         larger = ""
     elif "batch.size" in spec.producer_settings:
-        larger = f"set batch.size to {wanted}{sheet.either(' in producer_settings', '')}, "
+        more = f" and {to_ratio}, if records compress so far" if ratio > spec.max_compression_ratio else ""
+        larger = f"set batch.size to {wanted}{sheet.either(f' in producer_settings{more}', '')}, "
     else:
-        ratio = math.ceil(1000 * wanted / limits.message_bytes) / 1000
-        larger = (
-            f"set {sheet.name(f'{flow.variable}.max_compression_ratio')} to {ratio:g} if records compress so "
-            f"far (batch.size is {wanted} then), "
-        )
+        larger = f"set {to_ratio} if records compress so far (batch.size is {wanted} then), "
     needed = math.ceil(times)
     whose = f"{carrying} processes, each" if flow.classic else f"{carrying} tasks, each"
     processes = f"{needed} processes and " if flow.classic else ""
