@@ -15,7 +15,9 @@ from tests.e2e.playing import ROOT, deployed_fleet, on_node, own_inventory, play
 FLEET = "kedge-canary-secured"
 INVENTORY = f".cache/{FLEET}/inventory"
 ADDRESS = "10.78.21.51"
-ASK = "curl -s http://127.0.0.1:9464/metrics"
+METRICS = "http://127.0.0.1:9464/metrics"
+#: A node has no curl.
+ASK = f"python3 -c 'import urllib.request as r; print(r.urlopen(\"{METRICS}\").read().decode())'"
 
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1200), pytest.mark.long]
 
