@@ -17,6 +17,8 @@ from spark_checks.engine.anomalies import kinds
 
 #: What a mirror has to keep of a record, by the names of the anomalies.
 PARTS: Final = ("key", "value", "headers", "timestamp")
+#: The kind of what is in the target alone, and older than the run.
+EARLIER: Final = "earlier"
 #: By what leftovers are paired, most certain first: the identity that a damaged copy still claims, then all
 #: parts but one, then fewer. Where several would do, they go in the order of their partitions and offsets.
 _ROUNDS: Final[tuple[tuple[str, ...], ...]] = (
@@ -31,8 +33,11 @@ _ROUNDS: Final[tuple[tuple[str, ...], ...]] = (
 _SHOWN: Final = ("kind", "_times", "mirror", "producer", "ident", "held", "found", "again")
 
 
-def paired(found: DataFrame) -> DataFrame:
+def paired(found: DataFrame, began_us: int) -> DataFrame:
     """Return findings in which a missing record and an unexpected one that is its copy are one altered one.
+
+    What is unexpected then, known by its content alone and from before the run began, is of the kind
+    ``earlier``: a mirror that was behind has copied it late.
 
     Sorts what is missing and what is unexpected up to seven times: few, unless the mirror alters everything.
 
@@ -54,6 +59,9 @@ def paired(found: DataFrame) -> DataFrame:
             _kept(side.join(pairs.select(F.col(f"{name}_id").alias("id")), "id", "anti"))
             for name, side in (("lost", lost), ("extra", extra))
         )
+    # Where the target's broker stamps records, their own time is not known, and 0 stands for it.
+    before = F.col("claimed").isNull() & (F.col("timestamp") > 0) & (F.col("timestamp") < began_us)
+    extra = extra.withColumn("kind", F.when(before, F.lit(EARLIER)).otherwise(F.col("kind")))
     return rest.unionByName(lost.select(*_SHOWN)).unionByName(extra.select(*_SHOWN))
 
 

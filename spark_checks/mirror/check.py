@@ -43,7 +43,9 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     - altered_key, altered_value, altered_headers, altered_timestamp: the copy has another. A record known by
       its content is paired with the copy that shares most with it; what cannot be paired is missing and
       unexpected.
-    - unexpected: in the target, and not in the source.
+    - unexpected: in the target, and not in the source. One without identity, with a timestamp from before
+      the run, is counted as earlier: a mirror that was behind copied it late, or one that went back copied it
+      again. Nothing here tells which, so the verdict is unknown unless something failed.
     - reordered: in a partition of the target, behind a record that it precedes in its partition of the
       source; of several copies the first counts. A record with copies in several partitions is not judged.
 
@@ -86,6 +88,8 @@ def check(evidence: Evidence, levels: Levels) -> Result:
     for mirror, totals in zip(run.mirrors, hop.totals, strict=True):
         if not totals["source_records"]:
             doubts.append(f"{_name(mirror)}: the source holds no record, so there is nothing to compare")
+        if earlier := totals["earlier"]:
+            doubts.append(f"{_name(mirror)}: {earlier:,} from before the run, copied late or again")
         doubts += run.doubts_about(mirror.source, mirror.target)
     seen = lags(evidence)
     lagging: list[Figure] = []

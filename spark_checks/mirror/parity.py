@@ -15,7 +15,7 @@ from spark_checks.engine.anomalies import kinds, tally
 from spark_checks.engine.blocks import block, digest
 from spark_checks.engine.readers import Evidence
 from spark_checks.engine.spark_types import local_rows
-from spark_checks.mirror.altered import PARTS, paired
+from spark_checks.mirror.altered import EARLIER, PARTS, paired
 from spark_checks.mirror.order import out_of_order
 from spark_checks.results import Anomaly
 
@@ -121,11 +121,11 @@ def mirror_hop(evidence: Evidence) -> MirrorHop:
     if not blocks.isEmpty():
         some = rows.withColumn("block", block("position")).join(blocks, _KEYS, "semi")
         matched = compare(some).persist()
-        different = paired(findings(matched).persist()).persist()
-        anomalies |= tally(named(different, run), _ORDER)
-        again = different.where("kind = 'duplicated'").groupBy("mirror").agg(F.sum("_times").alias("times"))
-        for row in again.collect():
-            totals[row["mirror"]]["duplicated"] = row["times"]
+        different = paired(findings(matched).persist(), run.started_us).persist()
+        anomalies |= tally(named(different.where(F.col("kind") != EARLIER), run), _ORDER)
+        of_each = different.where(F.col("kind").isin("duplicated", EARLIER)).groupBy("mirror", "kind")
+        for row in of_each.agg(F.sum("_times").alias("times")).collect():
+            totals[row["mirror"]][row["kind"]] = row["times"]
         matched.unpersist()
         different.unpersist()
     blocks.unpersist()
@@ -168,6 +168,7 @@ def count_sides(partitions: list[dict[str, Any]], run: Run) -> list[dict[str, An
             "source_records": source["rows"],
             "target_records": target["rows"],
             "duplicated": 0,
+            EARLIER: 0,
             "known_by_content_records": max(source["by_content"], target["by_content"]),
             "timestamps_compared": not target["append"],
             "blocks_compared_exactly": 0,

@@ -242,6 +242,24 @@ def test_a_reordered_record_fails_the_mirror_and_is_named_by_its_places(spark: S
     assert result.anomalies["reordered"].examples[0]["after_offset"] == 4
 
 
+def test_a_copy_of_a_record_from_before_the_run_is_unknown_and_nothing_unexpected(
+    spark: SparkSession,
+) -> None:
+    before = copy(9) | PLAIN | {"timestamp_us": us(-1)}
+    result = checked(spark, placed(0, [source(n) for n in FIVE], copies(extra=[before])))
+    assert (result.verdict, result.anomalies) == ("unknown", {})
+    assert "f0: leaf/t0 to agg/leaf.t0: 1 from before the run, copied late or again" in result.because
+    assert (result.measured["unexpected"], result.measured["f0 t0"]["earlier"]) == (0, 1)
+    # With an identity it is of this run, whatever its time; and one that is missing too is altered.
+    of_run = checked(
+        spark, placed(0, [source(n) for n in FIVE], copies(extra=[copy(9, timestamp_us=us(-1))]))
+    )
+    assert of_run.verdict == "fail"
+    set_back = [copy(n) | PLAIN | ({"timestamp_us": us(-1)} if n == 3 else {}) for n in FIVE]
+    altered = checked(spark, placed(0, [source(n) | PLAIN for n in FIVE], set_back))
+    assert {kind: one.count for kind, one in altered.anomalies.items()} == {"altered_timestamp": 1}
+
+
 def test_a_target_with_append_times_has_no_timestamps_to_compare(spark: SparkSession) -> None:
     append: Row = {"timestamp_type": "append", "timestamp_us": us(9)}
     result = checked(spark, placed(0, [source(n) for n in FIVE], copies(**{f"n{n}": append for n in FIVE})))
