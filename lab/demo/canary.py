@@ -31,17 +31,20 @@ _WINDOWS: Final = f"/var/lib/canary/{_CLUSTER}/windows"
 _ALERT_S: Final = 60.0
 _VERDICT_S: Final = 600.0
 _POLL_S: Final = 1.0
-#: Of each partition of the canary's topics, the half that was written last.
-_TEAR: Final = f"""
+
+T = TypeVar("T")
+
+
+def tear(partitions: str) -> str:
+    """Return what kills a broker and takes from each of these partitions the half that was written last."""
+    return f"""
 set -e
 systemctl kill --signal=KILL kafka-broker@{_CLUSTER}
 systemctl stop kafka-broker@{_CLUSTER}
-for log in /var/lib/kafka-broker/{_CLUSTER}/data/kedge-canary-*-kafka-*/*.log; do
+for log in /var/lib/kafka-broker/{_CLUSTER}/data/{partitions}/*.log; do
   size=$(stat -c %s "$log"); truncate -s $((size / 2)) "$log"
 done
 """
-
-T = TypeVar("T")
 
 
 def main(inventory: str) -> int:
@@ -69,7 +72,7 @@ def asked_of(fleet: Fleet, folder: Path) -> Iterator[prometheus.Prometheus]:
 def _faulted(asked: prometheus.Prometheus, on: Shell) -> int:
     began = time.monotonic()
     try:
-        on(_BROKER, _TEAR)
+        on(_BROKER, tear("kedge-canary-*-kafka-*"))
         print(f"{_BROKER}: killed, and the end of what it had written is torn off", flush=True)
         alerts = awaited("an alert fires", _ALERT_S, asked.alerts)
     finally:
