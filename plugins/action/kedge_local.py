@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -81,5 +82,18 @@ def _shown(
                 last = line.rstrip() or last
                 output.write(line)
                 if log is None:
-                    display.display(line.rstrip("\n"))
+                    _display(line.rstrip("\n"))
     return process.returncode, last
+
+
+def _display(line: str) -> None:
+    """Display a line whole, also where the playbook ends meanwhile.
+
+    A worker passes it on under a lock of the playbook's. One that a signal ends with that lock leaves a
+    playbook that waits for it for ever.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        display.display(line)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

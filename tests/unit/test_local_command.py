@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from plugins.action import kedge_local
 
 pytestmark = pytest.mark.process
 
@@ -44,3 +48,24 @@ def test_a_command_reads_its_input_however_much_it_is(tmp_path: Path) -> None:
     count = "import sys; print(len(sys.stdin.read()), 'read')"
     done = played(tmp_path, argv=[sys.executable, "-c", count], input="x" * 300_000)
     assert "300000 read" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_no_line_in_the_middle(
+    ending: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that ends while it passes a line on leaves its lock locked, and a playbook that waits for it."""
+    seen: list[str] = []
+
+    def display(line: str) -> None:
+        os.kill(os.getpid(), ending)
+        seen.append(line)
+
+    monkeypatch.setattr(kedge_local.display, "display", display)
+    before = signal.signal(ending, lambda *_: seen.append("signal"))
+    try:
+        with (tmp_path / "nothing").open("w+b") as nothing:
+            kedge_local._shown(["echo", "said"], dict(os.environ), nothing, None)
+    finally:
+        signal.signal(ending, before)
+    assert seen == ["said", "signal"]
