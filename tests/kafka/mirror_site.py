@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kedge.services.planning import make_plan
 from lab.bench.mirror.cases import planned
@@ -29,6 +29,11 @@ from tests.planned import instances, mirrors
 
 PARTITIONS = 4
 COMMIT_MS = 2000
+_NO_COORDINATOR = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 Place = tuple[int, int]
 PLAN = planned(PARTITIONS, 20, 2, "measured")
 
@@ -100,6 +105,11 @@ class Site:
         try:
             asked = [TopicPartition(topic, n) for n in range(PARTITIONS)]
             return {p.partition: max(0, p.offset) for p in asker.committed(asked, timeout=10)}
+        except KafkaException as error:
+            if error.args[0].code() not in _NO_COORDINATOR:
+                raise
+            # The group is so new that its coordinator is being found.
+            return dict.fromkeys(range(PARTITIONS), 0)
         finally:
             asker.close()
 
