@@ -47,8 +47,14 @@ def rollout_down(
     return {host: names for host, names in found.items() if names}
 
 
-def rollout_refusal(plan: Mapping[str, Any], service: str, hosts: list[str]) -> str:
-    """Return why these hosts must not restart together, or nothing; ``--limit`` may have mixed batches."""
+def rollout_refusal(plan: Mapping[str, Any], service: str, hosts: list[str], gone: Sequence[str] = ()) -> str:
+    """Return why these hosts must not restart together, or nothing.
+
+    ``--limit`` may have mixed batches. ``gone`` are hosts of batches before that do not answer: Ansible goes
+    on with the next batch after one of a single host that is gone, though any error is fatal.
+    """
+    if gone:
+        return f"{', '.join(gone)} stopped answering"
     at_once = rollout_value(plan, service, "at_once")
     if len(hosts) > at_once:
         return f"{', '.join(hosts)} would restart together, and the plan allows {at_once} at once"

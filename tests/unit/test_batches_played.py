@@ -70,6 +70,18 @@ def test_a_failure_stops_the_restart_with_its_batch(tmp_path: Path) -> None:
     assert len(called(tmp_path, "haproxy_drain")) == 4
 
 
+@pytest.mark.slow
+def test_a_host_that_is_gone_stops_the_restart_with_its_batch(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    with pytest.raises(RuntimeError, match="a host that is gone"):
+        played(tmp_path, ["rolling_restart.yml"], KEDGE_GONE="rest1 kedge_instance")
+    assert called(tmp_path, "kedge_instance") == ["rest1"]
+    # It stays out: clients would wait for it.
+    assert len(called(tmp_path, "haproxy_drain")) == 1
+    said = " ".join((tmp_path / "output").read_text().split())
+    assert "Refusing to restart: rest1 stopped answering. No instance of rest2 was touched." in said
+
+
 @pytest.mark.long
 def test_what_goes_first_goes_alone_and_stops_all_where_it_does_not_hold(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5, first=1, hold_seconds=1)

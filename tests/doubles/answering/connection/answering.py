@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection import ConnectionBase
 
 _CALL = re.compile(r"ansible_module=(?P<module>'[^']*')")
@@ -30,9 +31,9 @@ CALL_SECONDS, RESTART_SECONDS = 0.23, 8.0
 class Connection(ConnectionBase):
     """Notes each call in the file that KEDGE_CALLS names; KEDGE_ANSWER_SCALE multiplies the times.
 
-    ``KEDGE_FAILS`` is a host and a module that fails there. ``KEDGE_SAYS`` is a file of answers (JSON), by host and
-    module: what a host says that somebody else has. ``KEDGE_NO_WAY_BACK`` is why no instance has a
-    former release; with ``KEDGE_ASKED_OTHERWISE`` the former ones answer another health check.
+    ``KEDGE_FAILS`` is a host and a module that fails there, ``KEDGE_GONE`` one with which the host is gone.
+    ``KEDGE_SAYS`` is a file of answers (JSON), by host and module: what a host says that somebody else has.
+    ``KEDGE_NO_WAY_BACK`` is why no instance has a former release; with ``KEDGE_ASKED_OTHERWISE`` the former ones answer another health check.
     """
 
     transport = "answering"
@@ -63,6 +64,8 @@ class Connection(ConnectionBase):
             return 0, json.dumps({"changed": False}).encode(), b""
         with Path(os.environ["KEDGE_CALLS"]).open("a") as calls:
             calls.write(f"{self.host()} {module}\n")
+        if f"{self.host()} {module}" == os.environ.get("KEDGE_GONE"):
+            raise AnsibleConnectionFailure("a double of a host that is gone")
         answer = _answer(module, parameters)
         if f"{self.host()} {module}" == os.environ.get("KEDGE_FAILS"):
             answer = {"failed": True, "msg": "a double of an instance that does not become ready"}
