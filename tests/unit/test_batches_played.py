@@ -27,7 +27,7 @@ def called(folder: Path, module: str) -> list[str]:
 def test_a_restart_calls_each_host_and_balancer_as_often_whatever_the_fleet(tmp_path: Path) -> None:
     write_inventory(tmp_path, 10, racks=5)
     calls = played(tmp_path, ["rolling_restart.yml"])["calls"]
-    asked = {"gate": 2 * 10, "haproxy_compare": 1, "haproxy_drain": 2 * 10, "kedge_lease": 11}
+    asked = {"gate": 2 * 10, "haproxy_compare": 1, "haproxy_drain": 1 + 2 * 10, "kedge_lease": 11}
     assert calls == asked | {"kedge_instance": 10}
     together = called(tmp_path, "kedge_instance")
     assert Counter(together) == Counter({f"rest{n}": 1 for n in range(1, 11)})
@@ -66,8 +66,8 @@ def test_a_failure_stops_the_restart_with_its_batch(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="does not become ready"):
         played(tmp_path, ["rolling_restart.yml"], KEDGE_FAILS="rest1 kedge_instance")
     assert len(called(tmp_path, "kedge_instance")) == 2
-    # Both are put back at the balancer all the same.
-    assert len(called(tmp_path, "haproxy_drain")) == 4
+    # Both are put back at the balancer all the same; what a former run left out was put back before.
+    assert len(called(tmp_path, "haproxy_drain")) == 1 + 4
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_a_host_that_is_gone_stops_the_restart_with_its_batch(tmp_path: Path) ->
         played(tmp_path, ["rolling_restart.yml"], KEDGE_GONE="rest1 kedge_instance")
     assert called(tmp_path, "kedge_instance") == ["rest1"]
     # It stays out: clients would wait for it.
-    assert len(called(tmp_path, "haproxy_drain")) == 1
+    assert len(called(tmp_path, "haproxy_drain")) == 1 + 1
     said = " ".join((tmp_path / "output").read_text().split())
     assert "Refusing to restart: rest1 stopped answering. No instance of rest2 was touched." in said
 
@@ -115,7 +115,7 @@ def test_a_rollback_goes_by_the_gates_and_batches_of_a_restart(tmp_path: Path) -
     calls = played(tmp_path, ["rollback.yml", "-e", "service=kafka_rest"], ANSIBLE_DISPLAY_OK_HOSTS="true")[
         "calls"
     ]
-    asked = {"haproxy_compare": 1, "haproxy_drain": 2 * 4, "kedge_lease": 5}
+    asked = {"haproxy_compare": 1, "haproxy_drain": 1 + 2 * 4, "kedge_lease": 5}
     assert calls == {**asked, "gate": 2 * 4, "former": 4, "kedge_previous_release": 4}
     together = called(tmp_path, "former")
     pairs = [together[at : at + 2] for at in range(0, 4, 2)]
