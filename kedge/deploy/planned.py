@@ -27,6 +27,11 @@ def rollout_value(plan: Mapping[str, Any], service: str, key: str) -> int:
     return next((int(s["value"]) for s in settings if s["key"] == key), 0)
 
 
+def soak(plan: Mapping[str, Any], service: str) -> dict[str, int]:
+    """Return how long instances that go first have to hold, and how much slower they may answer."""
+    return {key: rollout_value(plan, service, key) for key in ("hold_seconds", "worse_percent")}
+
+
 def servers_of(plan: Mapping[str, Any], service: str) -> list[str]:
     """Return the planned instances of a service as balancers name them, HOST:PORT."""
     return [

@@ -90,6 +90,14 @@ class CallbackModule(CallbackBase):
         del ignore_errors
         self._record(result)
 
+    def v2_runner_item_on_ok(self, result: Any) -> None:
+        """Record what one step of a loop did, when it was done."""
+        self._record(result)
+
+    def v2_runner_item_on_failed(self, result: Any) -> None:
+        """Record what one step of a loop did that failed."""
+        self._record(result)
+
     def _record(self, result: Any) -> None:
         outcome = getattr(result, "_result", None) or {}
         host = result._host.get_name()
@@ -97,15 +105,12 @@ class CallbackModule(CallbackBase):
         if host == "localhost" and getattr(result._task, "action", "") in _SETS_FACTS:
             folder = (outcome.get("ansible_facts") or {}).get("kedge_run_dir")
             self._folder = Path(folder) if folder else self._folder
-        several = outcome.get("results")
         rows: list[dict[str, Any]] = []
-        for one in several if isinstance(several, list) else [outcome]:
-            try:
-                rows += actions(
-                    one.get("kedge_actions", []) if isinstance(one, dict) else [], host, _SERVICES
-                )
-            except UntrustedError as error:
-                self._display.warning(f"{host}: what it did is not in the evidence: {error}")
+        try:
+            # Of a loop each item has come by itself.
+            rows = actions([] if "results" in outcome else outcome.get("kedge_actions", []), host, _SERVICES)
+        except UntrustedError as error:
+            self._display.warning(f"{host}: what it did is not in the evidence: {error}")
         for row in rows:
             if row["action"] == "ready" and row["ok"]:
                 seconds = (row["ended_us"] - row["started_us"]) / 1e6

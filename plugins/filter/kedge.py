@@ -18,6 +18,7 @@ from kedge.deploy.planned import (
     named,
     rollout_value,
     servers_of,
+    soak,
     vendor_controls,
 )
 from kedge.deploy.restarts import (
@@ -31,6 +32,7 @@ from kedge.deploy.restarts import (
     rounds,
     services_to_leave,
 )
+from kedge.deploy.roll import own_balancer_words, steps_of_roll
 from kedge.deploy.rollback_report import refusal, steps
 from kedge.deploy.watch_spec import watch_seconds, watch_spec
 from kedge.evidence.border.untrusted import shown
@@ -129,6 +131,7 @@ class FilterModule:
             noticed_refusal,
             occupying,
             of_marks,
+            own_balancer_words,
             package_versions,
             planned_instances,
             planned_rollout,
@@ -147,7 +150,9 @@ class FilterModule:
             servers_of,
             services_to_leave,
             shown,
+            soak,
             state_file_probe,
+            steps_of_roll,
             topics_that_may_grow,
             turning_tls,
             bytes_unpacked,

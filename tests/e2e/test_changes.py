@@ -54,7 +54,7 @@ def test_a_change_that_was_killed_between_is_taken_back_by_the_next_deploy() -> 
         with begin("deploy.yml", *USERS, "-e", "allow=login", inventory=INVENTORY) as process:
             assert process.stdout is not None
             for line in process.stdout:
-                if "See the groups stable again" in line:  # the first instance has changed
+                if ": gate after" in line:  # the first instance has changed
                     process.kill()
                     break
         back = play("deploy.yml", inventory=INVENTORY)

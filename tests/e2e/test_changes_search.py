@@ -154,12 +154,12 @@ def holder(inventory: str) -> str:
 
 
 def killed(inventory: str, variables: Variables, at: int) -> bool:
-    """Deploy, and kill all of it without notice at a task; return whether it got as far."""
+    """Deploy, and kill all of it without notice at a task or a step; return whether it got as far."""
     tasks = 0
     with begin("deploy.yml", "-e", json.dumps(variables), inventory=inventory, own_group=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            tasks += line.startswith("TASK [")
+            tasks += line.startswith("TASK [") or "=> (item=" in line
             if tasks == at:
                 os.killpg(process.pid, signal.SIGKILL)
                 return True

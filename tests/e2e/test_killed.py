@@ -2,8 +2,8 @@
 
     KEDGE_SEED=7 KEDGE_KILLS=60 KEDGE_KILLS_S=7200 python -m pytest -s -m long tests/e2e/test_killed.py
 
-A step is a task that changed something on a host in a deploy that nobody killed, or that held its services. Each is
-killed in up to three ways, in an order that the seed draws: the playbook, the module on the host, the host's power.
+A step is a task, or an item of its loop, that changed something on a host in a deploy that nobody killed, or that held
+its services. Each is killed in up to three ways, in an order that the seed draws: the playbook, the module on the host, the host's power.
 """
 
 from __future__ import annotations
@@ -65,12 +65,28 @@ pytestmark = [pytest.mark.fleet, pytest.mark.long, pytest.mark.timeout(KILLS_S +
 
 
 class Step(NamedTuple):
-    """A task of a deploy, the how many-th of its name, the host where it acts, and how long it took."""
+    """A task of a deploy or an item of its loop, the host where it acts, and how long it took.
 
-    task: str
+    It begins when ``mark`` is printed for the ``nth`` time: the task, or the item before it.
+    """
+
+    name: str
+    mark: str
     nth: int
     host: str
     seconds: float
+
+
+#: What is printed of what was done: the host, the one to which it was delegated, the item of a loop.
+ACTED: Final = re.compile(r"(changed|ok): \[(\S+?)(?: -> ([^\s(\]]+)[^\]]*)?\](?: => \(item=(.*)\))?")
+
+
+def mark_of(line: str) -> str | None:
+    """The task that begins with a line, or the item that ends with it."""
+    if named := re.match(r"TASK \[(.*)\] \**$", line):
+        return named[1]
+    acted = ACTED.match(line)
+    return acted[4] if acted else None
 
 
 def wanted(number: int) -> tuple[str, ...]:
@@ -92,20 +108,22 @@ def deployed() -> Iterator[None]:
 def steps_of(number: int) -> list[Step]:
     """Deploy, and return what that took: which tasks acted on which hosts."""
     seen: Counter[str] = Counter()
-    found: dict[tuple[str, int, str], float] = {}
-    task, began = "", time.monotonic()
+    found: dict[tuple[str, str, int, str], float] = {}
+    task, mark, began = "", "", time.monotonic()
     printed = []
     with begin("deploy.yml", *wanted(number), inventory=INVENTORY, own_group=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             printed.append(line)
-            if named := re.match(r"TASK \[(.*)\] \**$", line):
-                task, began = named[1], time.monotonic()
-                seen[task] += 1
-            elif acted := re.match(r"(changed|ok): \[(\S+?)(?: -> ([^\s(\]]+).*)?\]", line):
+            if acted := ACTED.match(line):
                 host = acted[3] or acted[2]
                 if host in HOSTS and (acted[1] == "changed" or task.startswith("Hold ")):
-                    found.setdefault((task, seen[task], host), time.monotonic() - began)
+                    found.setdefault((acted[4] or task, mark, seen[mark], host), time.monotonic() - began)
+            elif named := mark_of(line):
+                task = named
+            if (now := mark_of(line)) is not None:
+                mark, began = now, time.monotonic()
+                seen[mark] += 1
     assert process.returncode == 0, "".join(printed)[-6000:]
     return [Step(*key, seconds) for key, seconds in found.items()]
 
@@ -122,7 +140,7 @@ def killed(number: int, step: Step, way: str, chance: random.Random) -> str:
         assert process.stdout is not None
         for line in process.stdout:
             printed.append(line)
-            tasks += line.startswith(f"TASK [{step.task}] ")
+            tasks += mark_of(line) == step.mark
             if hit or tasks != step.nth:
                 continue
             tasks += 1
@@ -247,7 +265,7 @@ def test_a_deploy_killed_at_any_step_is_put_right_by_the_next_run() -> None:
             if lost and way != "power":
                 found.append(f"clients meanwhile: {dict(lost)}")
             done[f"{way if said else 'missed'}, {then.partition(' (')[0]}"] += 1
-            what = f"{step.task} (no. {step.nth}) on {step.host}: {way} {said.partition(chr(10))[0] or 'missed'}, {then}"
+            what = f"{step.name} (after no. {step.nth} of {step.mark}) on {step.host}: {way} {said.partition(chr(10))[0] or 'missed'}, {then}"
             print(
                 f"{done.total()}. {what}: {sum((answers - before).values())} requests, not answered {dict(lost)}, "
                 f"{time.monotonic() - began:.0f} s" + "".join(f"\n  WRONG {one}" for one in found),

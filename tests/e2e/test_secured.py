@@ -322,8 +322,8 @@ def test_a_host_that_drops_off_in_the_middle_leaves_the_others_alone_and_the_nex
         try:
             for line in process.stdout:
                 said += line
-                # A task is printed with its first result: the restart comes next.
-                if "Drain the instance at the balancers" in line and not dropped:
+                # A step is printed when it has ended: the restart comes next.
+                if ": drain at" in line and not dropped:
                     engine.run("pause", f"{FLEET}-rest1")
                     dropped = True
             assert process.wait() != 0

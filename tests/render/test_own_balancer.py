@@ -38,22 +38,18 @@ def restarted(tmp_path: Path, drain_status: int = 0, **environment: str) -> tupl
     variables: dict[str, Any] = {
         "instances_unit": "kafka-rest",
         "instances_service": "kafka_rest",
-        "instances_roll": {
-            "rounds": [{"name": "8082", "port": 8082, "gate": {}, "release": "r"}],
-            "rollout": {"ready_seconds": 1, "gate_seconds": 1, "gate_max_lag": 1},
-            "back": False,
-            "members_stay": False,
-            "balancers": [],
-            "own_drain": [str(command), "drain", "{host}", "{address}:{port}; touch x"],
-            "own_undrain": [str(command), "undrain", "{host}:{port}"],
-            **{key: {} for key in ("ready", "secrets", "controls", "adopts")},
-            "foreign": "",
-        },
+        "instances_user": "kafka-rest",
+        "instances_units": {},
+        "instances_does": "restart",
+        "instances_planned": [{"name": "8082", "port": 8082}],
+        "instances_own_drain": [str(command), "drain", "{host}", "{address}:{port}; touch x"],
+        "instances_own_undrain": [str(command), "undrain", "{host}:{port}"],
+        "_instances_rollout": {"ready_seconds": 1, "gate_seconds": 1, "gate_max_lag": 1},
     }
     done = play_role(
         tmp_path,
         "instances",
-        "restart_one",
+        "roll",
         variables,
         {
             "ANSIBLE_LIBRARY": f"{tmp_path / 'library'}:{ROOT / 'plugins' / 'modules'}",

@@ -33,13 +33,23 @@ class Heard:
         monkeypatch.setattr(self.callback._display, "display", lambda said: None)
         self.hears({"ansible_facts": {"kedge_run_dir": str(folder)}}, "localhost", "ansible.builtin.set_fact")
 
-    def hears(self, outcome: dict[str, Any], host: str = "rest1", action: str = "kedge_instance") -> None:
+    def hears(
+        self,
+        outcome: dict[str, Any],
+        host: str = "rest1",
+        action: str = "kedge_instance",
+        *,
+        item: bool = False,
+    ) -> None:
         result = SimpleNamespace(
             _result=outcome,
             _host=SimpleNamespace(get_name=lambda: host),
             _task=SimpleNamespace(action=action),
         )
-        self.callback.v2_runner_on_ok(result)
+        if item:
+            self.callback.v2_runner_item_on_ok(result)
+        else:
+            self.callback.v2_runner_on_ok(result)
 
     def rows(self) -> list[dict[str, Any]]:
         file = self.folder / "actions.jsonl"
@@ -54,8 +64,12 @@ def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Heard:
 
 def test_a_host_reports_for_itself(heard: Heard) -> None:
     heard.hears({"kedge_actions": [ROW]})
-    heard.hears({"results": [{"kedge_actions": [ROW | {"host": "rest1"}]}, {}]})
+    of_loop = {"kedge_actions": [ROW | {"host": "rest1"}]}
+    heard.hears(of_loop, item=True)
     assert heard.rows() == [ROW | {"host": "rest1"}] * 2
+    # The loop as a whole tells once more what its items told.
+    heard.hears({"results": [of_loop, {}]})
+    assert len(heard.rows()) == 2
     assert heard.warned == []
 
 

@@ -60,25 +60,6 @@ def test_haproxy_is_installed_and_its_own_unit_masked_where_it_is_missing(there:
     assert done == ["ansible.builtin.stat", *([] if there else missing)]
 
 
-def test_the_soak_asks_the_cluster_with_the_login_of_the_gate() -> None:
-    (task,) = [
-        task for task in _tasks(yaml.safe_load((ROOT / "roles/instances/tasks/soak.yml").read_text()))
-        if "kafka_group_gate" in task
-    ]  # fmt: skip
-    login = {
-        "client": {"a": 1},
-        "secrets": {"b": 2},
-        "positions_secrets": {"c": 3},
-        "bootstrap_servers": "k:9092",
-    }
-    for gate, given in ((login, login), ({"groups": ["g"]}, {key: {} for key in login})):
-        assert _value(task["when"], _instances_one={"gate": gate})
-        for name in gate.keys() & login.keys() or login.keys() - {"bootstrap_servers"}:
-            asked = task["kafka_group_gate"][name].removeprefix("{{").removesuffix("}}")
-            assert _value(asked, _instances_one={"gate": gate}) == given[name], name
-    assert not _value(task["when"], _instances_one={"gate": {}})
-
-
 def _value(expression: str, **variables: Any) -> Any:
     return Environment().compile_expression(expression)(**variables)
 

@@ -1,0 +1,189 @@
+"""The steps of a restart: their order, what they are given, and what is left of them after a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kedge.deploy.roll import own_balancer_words, steps_of_roll
+from plugins.action.kedge_step import so_far
+
+GATE = {"bootstrap_servers": "leaf1:9092", "client": {"a": 1}, "secrets": {"b": "s"}}
+ROUND = {"name": "8082", "port": 8082, "gate": GATE, "release": "new"}
+OTHER = ROUND | {"name": "8083", "port": 8083}
+ROLL: Mapping[str, Any] = {
+    "unit": "kafka-rest",
+    "service": "kafka_rest",
+    "backend": "rest",
+    "planned": [{"name": "8082", "port": 8082}, {"name": "8083", "port": 8083}],
+    "rollout": {
+        "ready_seconds": 60,
+        "gate_seconds": 120,
+        "gate_max_lag": 7,
+        "start_at_once": 1,
+        "replicas_seconds": 9,
+    },
+    "soak": {"hold_seconds": 30, "worse_percent": 100},
+    "back": False,
+    "state": "restarted",
+    "members_stay": True,
+    "balancers": [{"host": "lb1", "drain": 5, "finish": 40}, {"host": "lb2", "drain": 5, "finish": 40}],
+    "own_drain": [],
+    "own_undrain": [],
+    "address": "10.0.0.9",
+    "beside": ["rest2"],
+    "controls": {},
+    "adopts": {},
+    "foreign": "",
+    "ready": {"8082": {"kind": "http", "url": "http://rest1:8082"}},
+    "secrets": {"mark": "s"},
+    "replicas": {},
+}
+
+
+def turns(does: Any, *rounds: Any, batch: tuple[str, ...] = ("rest1",), **roll: Any) -> list[list[Any]]:
+    found: list[list[Any]] = steps_of_roll({**ROLL, **roll}, list(rounds), does, "rest1", batch)["turns"]
+    return found
+
+
+def labels(steps: list[Any]) -> list[str]:
+    return [step["label"] for step in steps]
+
+
+RESTART = [
+    "8082: gate before",
+    "8082: find its members",
+    "8082: drain at lb1",
+    "8082: drain at lb2",
+    "8082: restart",
+    "8082: put back at lb1",
+    "8082: put back at lb2",
+    "8082: gate after",
+]
+
+
+def test_a_host_that_rolls_alone_does_all_in_one_turn() -> None:
+    (steps,) = turns("restart", ROUND, OTHER)
+    assert labels(steps) == RESTART + [label.replace("8082", "8083") for label in RESTART]
+
+
+def test_hosts_that_roll_together_wait_for_each_other_at_their_gates() -> None:
+    found = turns("restart", ROUND, OTHER, batch=("rest1", "rest2"))
+    assert [labels(steps) for steps in found[:3]] == [RESTART[:1], RESTART[1:-1], RESTART[-1:]]
+    assert len(found) == 6
+
+
+def test_each_step_is_called_where_it_acts() -> None:
+    (steps,) = turns("restart", ROUND)
+    assert [(step["module"], step["host"]) for step in steps] == [
+        ("kafka_group_gate", None),
+        ("kafka_group_members", "localhost"),
+        ("haproxy_drain", "lb1"),
+        ("haproxy_drain", "lb2"),
+        ("kedge_instance", None),
+        ("haproxy_drain", "lb1"),
+        ("haproxy_drain", "lb2"),
+        ("kafka_group_gate", None),
+    ]
+
+
+def test_what_steps_find_is_what_later_ones_take() -> None:
+    (steps,) = turns("restart", ROUND)
+    before, members, drain, _, restart, *_, after = steps
+    assert after["takes"] == dict(zip(["baseline"], before["finds"], strict=True))
+    assert drain["takes"] == restart["takes"] == {"members": "members"} == members["finds"]
+    # Of which nobody knows is what a gate asks for all the same: that the lag is back.
+    assert after["arguments"]["baseline"] == {}
+
+
+def test_the_way_back_waits_for_no_baseline() -> None:
+    (steps,) = turns("restart", ROUND, back=True)
+    assert labels(steps) == RESTART[1:]
+    assert "takes" not in steps[-1]
+    assert steps[-1]["arguments"]["baseline"] == {}
+
+
+def test_after_a_failure_an_instance_is_put_back_and_not_waited_for() -> None:
+    (steps,) = turns("restart", ROUND, own_drain=["out", "{port}"], own_undrain=["in", "{port}"])
+    assert labels([step for step in steps if step.get("always")]) == [
+        "8082: put back at lb1",
+        "8082: put back at lb2",
+        "8082: put back at your balancer",
+    ]
+    assert steps[6]["after_failure"] == {"seconds": 0}
+
+
+def test_a_broker_restarts_between_looks_at_its_replicas() -> None:
+    one = ROUND | {"gate": {}}
+    (steps,) = turns("restart", one, balancers=[], replicas={"bootstrap_servers": "b"}, members_stay=False)
+    assert labels(steps) == ["see every replica in sync", "8082: restart", "see every replica in sync"]
+    assert steps[0]["arguments"] == {"bootstrap_servers": "b", "seconds": 9}
+
+
+def test_a_host_leaves_with_all_its_instances_and_returns_with_them() -> None:
+    (left,) = turns("leave", ROUND, members_stay=False)
+    assert labels(left) == [
+        "8082: gate before",
+        *(f"{name}: drain at {at}" for at in ("lb1", "lb2") for name in ("8082", "8083")),
+        "stop all",
+    ]
+    assert all(step["arguments"]["whole"] for step in left[1:-1])
+    (back,) = turns("return", ROUND)
+    assert labels(back) == [
+        "see all ready",
+        *(f"{name}: put back at {at}" for at in ("lb1", "lb2") for name in ("8082", "8083")),
+        "8082: gate after",
+    ]
+    assert back[-1]["takes"]["baseline"] in left[0]["finds"]
+
+
+def test_the_soak_holds_what_went_first_against_the_others() -> None:
+    (steps,) = turns("soak", ROUND)
+    assert labels(steps) == [
+        "count at lb1",
+        "count at lb2",
+        "see the groups keep their levels",
+        "compare at lb1",
+        "compare at lb2",
+        "see all run as they were started",
+    ]
+    assert steps[3]["takes"]["since"] in steps[0]["finds"]
+    assert steps[3]["arguments"]["servers"] == ["rest1:8082"]
+    assert steps[2]["arguments"] | {"hold": 30, "max_lag": 7, **GATE} == steps[2]["arguments"]
+
+
+@pytest.mark.parametrize("positions", [{}, {"positions": {"flow": "f"}, "positions_secrets": {"c": "s"}}])
+def test_a_gate_asks_with_the_login_that_it_was_given(positions: dict[str, Any]) -> None:
+    gate = {**GATE, **positions, "commit_ms": 5000}
+    (steps,) = turns("restart", ROUND | {"gate": gate})
+    given = {key: steps[0]["arguments"].get(key) for key in gate if key != "commit_ms"}
+    assert given == {key: value for key, value in gate.items() if key != "commit_ms"}
+    assert steps[0]["arguments"]["baseline_ms"] == 5000
+
+
+def test_words_of_a_command_name_the_instance() -> None:
+    words = own_balancer_words(["lb", "{host}/{address}:{port}", "{other}"], "rest1", "10.0.0.9", 8082)
+    assert words == ["lb", "rest1/10.0.0.9:8082", "{other}"]
+
+
+@pytest.mark.parametrize(
+    ("before", "found", "failed"),
+    [
+        ({}, {}, False),
+        ({"found": {"a": 1}}, {"a": 1}, False),
+        ({"found": {"a": 1}, "failed": True}, {"a": 1}, True),
+        # A step that was done after a failure does not end it.
+        ({"found": {"a": 1}, "after_failure": True}, {"a": 1}, True),
+        ({"unreachable": True, "msg": "no route"}, {}, True),
+        ({"results": [{"found": {}}, {"found": {"a": 1}}]}, {"a": 1}, False),
+        ({"results": [], "skipped": True}, {}, False),
+        # What a host answers is no turn.
+        ({"found": {}, "failed": True, "results": [{"found": {"a": 1}}]}, {}, True),
+    ],
+)
+def test_a_step_knows_what_was_found_and_whether_one_failed(
+    before: dict[str, Any], found: dict[str, Any], failed: bool
+) -> None:
+    assert so_far(before) == (found, failed)
