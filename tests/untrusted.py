@@ -342,7 +342,6 @@ READERS: Final[Mapping[str, str]] = {
     "plugins/module_utils/rest_members.py": _NODE,
     "plugins/module_utils/service_control.py": _NODE,
     "plugins/module_utils/untrusted_folder.py": _NODE,
-    "plugins/modules/kafka_group_members.py": _CLUSTER,
     "plugins/modules/kafka_mirror_positions.py": _TOPIC,
     "plugins/modules/kafka_other_mirrors.py": _CLUSTER,
     "plugins/modules/kafka_replicas_gate.py": _CLUSTER,

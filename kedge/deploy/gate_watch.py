@@ -15,9 +15,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +36,7 @@ class Watch:
         self._looker = looker
         self._looks: deque[Look] = deque(maxlen=_LOOKS)
         self._known: dict[str, int] = {}
+        self._members: Sequence[tuple[str, str]] = ()
         self._progress = Progress()
         self._news = threading.Condition()
 
@@ -50,6 +51,7 @@ class Watch:
         with self._news:
             if groups:
                 self._progress.see(groups.offsets, began)
+                self._members = groups.members
             self._looks.append(seen)
             self._news.notify_all()
 
@@ -71,7 +73,8 @@ class Watch:
                     if question.kind == "before" and answer.wrong is None:
                         self._known = dict(answer.lags)
                         self._progress.take_as_usual(answer.lags, question.commits)
-                    return answer
+                    touched = question.kind in ("after", "hold")
+                    return answer if touched else replace(answer, members=self._members)
                 if now > late:
                     return GateDecision({}, f"after {question.seconds:g} s no look came to its end")
                 self._news.wait(1)

@@ -25,11 +25,15 @@ _HELD_PERCENT: Final = 80
 
 
 class Groups(NamedTuple):
-    """States, lags in records, and of each partition ("topic-3") the committed offset and the end."""
+    """States, lags in records, and of each partition ("topic-3") the committed offset and the end.
+
+    ``members`` has group and client id of each member, those of canaries among them.
+    """
 
     states: Mapping[str, str]
     lags: Mapping[str, int]
     offsets: Mapping[str, Mapping[str, tuple[int, int]]] = MappingProxyType({})
+    members: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Question:
     Attributes:
         kind: ``before`` an instance is touched groups have to be stable, and their lags are the baseline;
             ``after`` they have to be stable, their lag back, and what they had left to read committed;
-            ``hold`` is that for a while.
+            ``hold`` is that for a while. ``look`` waits for nothing but a look.
         asked: when; what was seen before that tells nothing of what an instance does now.
         seconds: how long to wait, or to hold.
         baseline: group to lag before the first instance was touched; after ``before`` that of its answer.
@@ -75,10 +79,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class GateDecision:
-    """That the gate is open, with the lags of the groups, or why it stays closed."""
+    """That the gate is open, with the lags of the groups, or why it stays closed.
+
+    ``members`` are those of the last look, of a question before an instance is touched.
+    """
 
     lags: Mapping[str, int]
     wrong: str | None = None
+    members: Sequence[tuple[str, str]] = ()
 
 
 #: Where a transaction ended after the last commit, its marker is an offset that a reader need not commit.
@@ -127,26 +135,27 @@ class Progress:
 
 
 def look(client: Any, names: Sequence[str]) -> Groups:
-    """Return the state, lag and offsets of each group that has members, or is named.
+    """Return the state, lag and offsets of each group that has members, or is named, and all members.
 
     Groups of canaries take turns: one that had members has none a moment later, as it should be.
     """
     listed = client.list_consumer_groups().result(TIMEOUT_SECONDS)
     if listed.errors:
         raise listed.errors[0]
-    groups = list(names) or [g.group_id for g in listed.valid if not OF_CANARY.fullmatch(g.group_id)]
-    states = {}
+    groups = list(names) or [g.group_id for g in listed.valid]
+    states, members = {}, []
     described = client.describe_consumer_groups(groups) if groups else {}
     for name, answer in described.items():
         group = answer.result(TIMEOUT_SECONDS)
-        if group.members or name in names:
+        members += [(name, str(member.client_id)) for member in group.members]
+        if name in names or (group.members and not OF_CANARY.fullmatch(name)):
             states[name] = group.state.name
     offsets = {name: offsets_of(client, name) for name in states}
     lags = {
         name: sum(max(0, end - max(0, committed)) for committed, end in pairs.values())
         for name, pairs in offsets.items()
     }
-    return Groups(states, lags, offsets)
+    return Groups(states, lags, offsets, members)
 
 
 def offsets_of(client: Any, group: str) -> dict[str, tuple[int, int]]:
@@ -234,6 +243,8 @@ def decide(
     fresh = [one for one in looks if one.began >= question.asked]
     if not fresh or fresh[-1].error is not None:
         return GateDecision({}, fresh[-1].error) if fresh else None
+    if question.kind == "look":
+        return GateDecision(fresh[-1].lags)
     late = now - question.asked > question.seconds
     baseline = None if question.kind == "before" else question.baseline
 

@@ -47,7 +47,7 @@ def _turns(
     gated = [one for one in rounds if one["gate"]]
     if does == "leave":
         gates = [_before(roll, one) for one in gated]
-        return [[*_replicas(roll), *gates, *_left(roll, rounds, host)]]
+        return [[*_replicas(roll), *gates, *_left(roll, host)]]
     if does == "return":
         return [[*_returned(roll, host), *_replicas(roll), *(_after(roll, one) for one in gated)]]
     found = [part for one in rounds for part in _restarted(roll, one, host)]
@@ -59,6 +59,8 @@ def _restarted(roll: Mapping[str, Any], one: Mapping[str, Any], host: str) -> tu
     """Return the steps before an instance is touched, those that touch it, and those after it."""
     name = one["name"]
     before = [*_replicas(roll), *([_before(roll, one)] if one["gate"] and not roll["back"] else ())]
+    # Of a way back no gate is asked before: what keeps it closed may be the reason.
+    looked = [_look(roll, one)] if one["gate"] and roll["back"] and roll["members_stay"] else []
     restart = _of_instances(roll, f"{name}: restart", [{"name": name, "release": one["release"]}])
     restart["arguments"] |= {
         "adopts": roll["adopts"],
@@ -66,7 +68,7 @@ def _restarted(roll: Mapping[str, Any], one: Mapping[str, Any], host: str) -> tu
         "state": roll["state"],
     }
     touched = [
-        *_members(roll, one),
+        *looked,
         *(_drained(roll, one, host, at, beside=roll["beside"]) for at in roll["balancers"]),
         *_at_own_balancer(roll, one, host, "drain"),
         restart | {"takes": {"members": "members"}},
@@ -76,13 +78,12 @@ def _restarted(roll: Mapping[str, Any], one: Mapping[str, Any], host: str) -> tu
     return before, touched, [*([_after(roll, one)] if one["gate"] else ()), *_replicas(roll)]
 
 
-def _left(roll: Mapping[str, Any], rounds: list[dict[str, Any]], host: str) -> list[Step]:
+def _left(roll: Mapping[str, Any], host: str) -> list[Step]:
     """Return the steps that take all instances of a host out and stop them."""
     planned = roll["planned"]
     stop = _of_instances(roll, "stop all", [{"name": i["name"]} for i in planned])
     stop["arguments"]["state"] = "stopped"
     return [
-        *(_members(roll, rounds[0]) if rounds else ()),
         *(_drained(roll, i, host, at, whole=True) for at in roll["balancers"] for i in planned),
         stop | {"takes": {"members": "members"}},
     ]
@@ -150,8 +151,9 @@ def _gate(roll: Mapping[str, Any], one: Mapping[str, Any], kind: str) -> Step:
 
 
 def _before(roll: Mapping[str, Any], one: Mapping[str, Any]) -> Step:
-    """Return the gate before an instance; it finds the lags to which groups have to come back."""
-    step = _gate(roll, one, "before") | {"finds": {_lags(roll, one): "lags"}}
+    """Return the gate before an instance, which finds the lags to come back to, and the members of groups."""
+    members = {"members": "members"} if roll["members_stay"] else {}
+    step = _gate(roll, one, "before") | {"finds": {_lags(roll, one): "lags", **members}}
     step["arguments"]["seconds"] = roll["rollout"]["gate_seconds"]
     if one["gate"].get("commit_ms"):
         step["arguments"]["baseline_ms"] = one["gate"]["commit_ms"]
@@ -183,21 +185,13 @@ def _replicas(roll: Mapping[str, Any]) -> list[Step]:
     return [{"label": label, "module": "kafka_replicas_gate", "host": _HERE, "arguments": arguments}]
 
 
-def _members(roll: Mapping[str, Any], one: Mapping[str, Any]) -> list[Step]:
-    """Return the question which members an instance may have, if those stay when it stops."""
-    gate = one["gate"]
-    if not roll["members_stay"] or not gate:
-        return []
-    arguments = {key: gate[key] for key in ("bootstrap_servers", "client", "secrets") if key in gate}
-    return [
-        {
-            "label": f"{one['name']}: find its members",
-            "module": "kafka_group_members",
-            "host": _HERE,
-            "arguments": arguments,
-            "finds": {"members": "members"},
-        }
-    ]
+def _look(roll: Mapping[str, Any], one: Mapping[str, Any]) -> Step:
+    """Return the question which members an instance may have that stay when it stops."""
+    step = _gate(roll, one, "look") | {"finds": {"members": "members"}}
+    step["label"] = f"{one['name']}: find its members"
+    step["arguments"] = {key: value for key, value in step["arguments"].items() if key != "instance"}
+    step["arguments"]["look"] = True
+    return step
 
 
 def _at_balancer(roll: Mapping[str, Any], one: Mapping[str, Any], host: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
     _VALID_ARGS = frozenset(
-        {*_WHERE, "baseline", "baseline_ms", "max_lag", "seconds", "hold", "service", "instance"}
+        {*_WHERE, "baseline", "baseline_ms", "max_lag", "seconds", "hold", "look", "service", "instance"}
     )
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -43,7 +43,8 @@ class ActionModule(ActionBase):
         given = self._task.args
         where = {name: given[name] for name in _WHERE if given.get(name)}
         hold = int(given.get("hold") or 0)
-        kind = "hold" if hold else "after" if given.get("baseline") is not None else "before"
+        kind = "after" if given.get("baseline") is not None else "before"
+        kind = "hold" if hold else "look" if given.get("look") else kind
         question = {
             "kind": kind,
             "seconds": hold or int(given.get("seconds", 120)),
@@ -60,7 +61,8 @@ class ActionModule(ActionBase):
         except (ConnectionError, TimeoutError) as error:
             answer = {"lags": {}, "wrong": str(error)}
         ended = time.time_ns() // 1000
-        result |= {"changed": False, "lags": answer["lags"]}
+        members = [{"group": group, "name": name} for group, name in answer.get("members", ())]
+        result |= {"changed": False, "lags": answer["lags"], "members": members}
         result["waited_seconds"] = round((ended - began) / 1e6, 2)
         if given.get("instance"):
             ok = answer["wrong"] is None
@@ -79,6 +81,8 @@ class ActionModule(ActionBase):
 def said(kind: str, who: str, wrong: str) -> str:
     """Return a closed gate's message: what it waited for, what holds now, and what to do."""
     see = "See docs/runbook.md, A gate that never opens"
+    if kind == "look":
+        return f"The members of groups are not known: {wrong}. {who} was not touched. Run the playbook again"
     if kind == "before":
         return (
             f"The gate before {who} is restarted stays closed: {wrong}. {who} was not touched and serves. "

@@ -32,6 +32,7 @@ options:
   max_lag: {type: int, default: 0, description: "Lag in records that is always good enough."}
   seconds: {type: int, default: 120, description: "How long to wait."}
   hold: {type: int, description: "For how many seconds groups have to stay so, instead of becoming so."}
+  look: {type: bool, default: false, description: "Only look, and tell the members."}
   service: {type: str, description: "Name of the service in the evidence."}
   instance: {type: str, description: "Name of the instance in the evidence."}
 author: Kedge
@@ -57,4 +58,9 @@ lags:
   description: Group to its lag in records.
   returned: success
   type: dict
+members:
+  description: Group and name (the client id) of each member, if no instance was touched yet.
+  returned: success
+  type: list
+  elements: dict
 """

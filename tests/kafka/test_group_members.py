@@ -1,4 +1,4 @@
-"""The modules that tell of the members of groups, as a playbook calls them, against a real broker."""
+"""Who tells of the members of groups, against a real broker: the gate, and the module that looks for other mirrors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer
 
+from kedge.deploy.gate_watch import Watch
+from kedge.deploy.group_gate import Looker, Question
 from tests.awaiting import await_that
 from tests.kafka.crashable import CrashableBroker
 from tests.kafka.modules import run_module
@@ -29,11 +31,15 @@ def joined(broker: CrashableBroker, topic: str, group: str, name: str) -> Iterat
 
 
 def test_group_and_name_of_each_member_are_told(broker: CrashableBroker, topic: str) -> None:
+    of_canary = {"group": f"kedge-canary-{topic}-rest-1", "name": "canary"}
     named = {"group": f"group-of-{topic}", "name": f"name-in-{topic}"}
-    with joined(broker, topic, **named):
-        told = run_module("kafka_group_members", {"bootstrap_servers": broker.bootstrap_servers})
-    assert named in told["members"]
-    assert not told["changed"]
+    watch = Watch(Looker({"bootstrap_servers": broker.bootstrap_servers}))
+    with joined(broker, topic, **named), joined(broker, topic, **of_canary):
+        watch.look()
+        told = watch.ask(Question("look", 0, 20))
+    assert {tuple(named.values()), tuple(of_canary.values())} <= set(told.members)
+    assert named["group"] in told.lags
+    assert of_canary["group"] not in told.lags
 
 
 def test_a_mirror_beside_a_flow_is_warned_of_unless_it_is_known(broker: CrashableBroker, topic: str) -> None:
@@ -48,9 +54,3 @@ def test_a_mirror_beside_a_flow_is_warned_of_unless_it_is_known(broker: Crashabl
     assert "theirs-0 on " in told["printed"]
     assert known["mirrors"] == []
     assert "group theirs" not in known["printed"]
-
-
-def test_a_cluster_that_does_not_answer_is_named_in_a_line() -> None:
-    told = run_module("kafka_group_members", {"bootstrap_servers": "127.0.0.1:1"})
-    assert told["failed"]
-    assert "127.0.0.1:1" in told["msg"]

@@ -202,7 +202,7 @@ class Cluster:
 
     def __call__(self) -> Groups:
         self.looked += 1
-        return Groups(dict(self.states), {"g": 0})
+        return Groups(dict(self.states), {"g": 0}, members=[("g", "name")])
 
 
 def test_gates_ask_over_a_socket_that_only_its_owner_may_use(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_gates_ask_over_a_socket_that_only_its_owner_may_use(tmp_path: Path) -> 
                 answer = _while_looking(watch, stream.readline)
     finally:
         listening.close()
-    assert json.loads(answer) == {"lags": {"g": 0}, "wrong": None}
+    assert json.loads(answer) == {"lags": {"g": 0}, "wrong": None, "members": [["g", "name"]]}
 
 
 def test_whoever_asked_may_be_gone_before_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
