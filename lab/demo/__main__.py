@@ -54,7 +54,7 @@ _TRIALS = {
 _RECAP = re.compile(r"changed=(\d+)")
 _TASK = re.compile(r"(?:TASK|PLAY|RUNNING HANDLER) \[(.*)\] \**$")
 #: Lines of Ansible that say no more than that a task ran, or had nothing to do.
-_ROUTINE = re.compile(r"\s*$|(ok|changed|included|skipping): [^=]*$|skipping: |PLAY RECAP|\S+ +: ok=\d")
+_ROUTINE = re.compile(r"\s*$|(ok|changed): [^=]*$|(included|skipping): |PLAY RECAP|\S+ +: ok=\d")
 
 
 class PhaseError(Exception):

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
+
+#: What a step tells the next one; no host says it.
+_OWN = frozenset({"found", "after_failure", "gone", "results"})
 
 
 class ActionModule(ActionBase):
@@ -19,34 +23,26 @@ class ActionModule(ActionBase):
         """Call the step's module, and answer with what it found beside what was found before."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         step: Mapping[str, Any] = self._task.args["step"]
-        found, failed = so_far(self._task.args["before"])
-        result["found"] = found
-        if failed and not step.get("always"):
-            return result | {"skipped": True, "after_failure": True}
-        arguments = dict(step["arguments"])
-        arguments |= {
-            argument: found[name] for argument, name in step.get("takes", {}).items() if name in found
-        }
-        if failed:
-            arguments |= step.get("after_failure", {})
-            result["after_failure"] = True
-        answer = self._called(step["module"], arguments, task_vars)
-        # A host says nothing of the steps before it.
-        result.update(
-            {key: value for key, value in answer.items() if key not in ("results", "after_failure")}
-        )
-        result["found"] = found | {
-            name: answer[key] for name, key in step.get("finds", {}).items() if key in answer
-        }
-        return result
+        found, failed, gone = so_far(self._task.args["before"])
+        result |= {"found": found, "after_failure": failed, "gone": gone}
+        if failed and (gone or not step.get("always")):
+            return result | {"skipped": True}
+        taken = {name: found[of] for name, of in step.get("takes", {}).items() if of in found}
+        arguments = {**step["arguments"], **taken, **(step.get("after_failure", {}) if failed else {})}
+        try:
+            answer = self._called(step["module"], arguments, task_vars)
+        except AnsibleConnectionFailure as error:
+            return result | _gone(step, (task_vars or {})["inventory_hostname"], str(error))
+        result.update({key: value for key, value in answer.items() if key not in _OWN})
+        finds = step.get("finds", {}).items()
+        return result | {"found": found | {name: answer[key] for name, key in finds if key in answer}}
 
     def _called(self, module: str, arguments: dict[str, Any], task_vars: Any) -> dict[str, Any]:
         """Return what a module answers, called through the action of its name where it has one."""
         loader = self._shared_loader_obj.action_loader
+        answer: dict[str, Any]
         if not loader.has_plugin(module):
-            answer: dict[str, Any] = self._execute_module(
-                module_name=module, module_args=arguments, task_vars=task_vars
-            )
+            answer = self._execute_module(module_name=module, module_args=arguments, task_vars=task_vars)
             return answer
         task = self._task.copy()
         task.args = arguments
@@ -59,19 +55,33 @@ class ActionModule(ActionBase):
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        told: dict[str, Any] = action.run(task_vars=task_vars)
-        return told
+        answer = action.run(task_vars=task_vars)
+        return answer
 
 
-def so_far(before: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return what steps found, and whether one of this turn failed, by the answer to the step before.
+def _gone(step: Mapping[str, Any], instances_host: str, why: str) -> dict[str, Any]:
+    """Return that a host does not answer, as a failure.
 
-    The answer to a whole turn (``results``) is what the first step of the next one gets; a turn that failed
-    has no next one. Where a step raised, as for a host that does not answer, what was found is lost with it.
+    Ansible goes on with the next batch where the one host of a batch is unreachable, though any error is
+    fatal. An instance whose own host is gone is not put back: clients would wait for it.
+    """
+    host, own = step["host"] or instances_host, not step["host"]
+    stays = "What is drained stays out at its balancers. " if own else ""
+    said = f"{step['label']}: {host} does not answer: {why}. {stays}Run the playbook again when it answers"
+    return {"failed": True, "msg": said, "gone": own}
+
+
+def so_far(before: Mapping[str, Any]) -> tuple[dict[str, Any], bool, bool]:
+    """Return what steps found, whether one of this turn failed, and whether the instance's host is gone.
+
+    ``before`` is the answer to the step before; that to a whole turn (``results``) is what the first step of
+    the next one gets. A turn that failed has no next one.
     """
     if "found" in before:
-        return dict(before["found"]), bool(before.get("failed") or before.get("after_failure"))
+        failed = bool(before.get("failed") or before.get("after_failure"))
+        return dict(before["found"]), failed, bool(before.get("gone"))
     if "results" in before:
         last = before["results"][-1] if before["results"] else {}
-        return dict(last.get("found", {})), False
-    return {}, bool(before)
+        return dict(last.get("found", {})), False, False
+    # A step that raised told nothing.
+    return {}, bool(before), False

@@ -79,7 +79,18 @@ def test_a_host_that_is_gone_stops_the_restart_with_its_batch(tmp_path: Path) ->
     # It stays out: clients would wait for it.
     assert len(called(tmp_path, "haproxy_drain")) == 1 + 1
     said = " ".join((tmp_path / "output").read_text().split())
-    assert "Refusing to restart: rest1 stopped answering. No instance of rest2 was touched." in said
+    assert (
+        "8082: restart: rest1 does not answer: a double of a host that is gone. What is drained stays out"
+        in said
+    )
+
+
+@pytest.mark.slow
+def test_a_balancer_that_is_gone_leaves_the_instance_untouched(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    with pytest.raises(RuntimeError, match="lb1 does not answer: a double of a host that is gone"):
+        played(tmp_path, ["rolling_restart.yml"], KEDGE_GONE="lb1 haproxy_drain")
+    assert called(tmp_path, "kedge_instance") == []
 
 
 @pytest.mark.long
