@@ -98,7 +98,9 @@ def _returned(roll: Mapping[str, Any], host: str) -> list[Step]:
         "ready_seconds": rollout["ready_seconds"],
         "state": "started",
     }
-    return [start, *(_put_back(roll, i, host, at) for at in roll["balancers"] for i in planned)]
+    # Where one is not ready, none goes back: what left the host ill has to be seen first.
+    back = (_put_back(roll, i, host, at) for at in roll["balancers"] for i in planned)
+    return [start, *(step | {"always": False} for step in back)]
 
 
 def _soaked(roll: Mapping[str, Any], rounds: list[dict[str, Any]], host: str) -> list[Step]:

@@ -327,7 +327,7 @@ def test_a_host_that_drops_off_in_the_middle_leaves_the_others_alone_and_the_nex
                     engine.run("pause", f"{FLEET}-rest1")
                     dropped = True
             assert process.wait() != 0
-            assert recap(said)["rest1"]["unreachable"] == 1, said[-3000:]
+            assert recap(said)["rest1"]["failed"] == 1, said[-3000:]
             assert [started("rest2", f"kafka-rest@{port}") for port in ("8082", "8083")] == [
                 before["rest2", port] for port in ("8082", "8083")
             ]

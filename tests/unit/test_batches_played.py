@@ -245,6 +245,15 @@ def test_a_host_that_needs_no_java_gets_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_no_host_is_rebooted_after_one_that_stopped_answering(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 2)
+    asked = ["reboot.yml", "-e", "service=kafka_rest", "-e", "packages=java", *BOOTS]
+    with pytest.raises(RuntimeError, match=r"rest1 stopped answering\. rest2 was not touched"):
+        played(tmp_path, asked, KEDGE_GONE="rest1 setup")
+    assert called(tmp_path, "stopped") == ["rest1"]
+
+
+@pytest.mark.slow
 def test_a_host_that_cannot_be_taken_out_serves_on_and_is_not_rebooted(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     with pytest.raises(

@@ -135,6 +135,7 @@ def test_a_host_leaves_with_all_its_instances_and_returns_with_them() -> None:
         "8082: gate after",
     ]
     assert back[-1]["takes"]["baseline"] in left[0]["finds"]
+    assert not any(step.get("always") for step in back)
 
 
 def test_the_soak_holds_what_went_first_against_the_others() -> None:
