@@ -23,7 +23,7 @@ def steps_of_roll(
     Hosts that roll together wait for each other after each turn. A step has ``label``, ``module``,
     ``arguments``, ``host`` (None: the instance's) and, of what steps before found, ``takes`` (argument to
     the name under which it was found) and ``finds`` (that name to the key of the answer). A step that is
-    ``always`` due is done after a failure too, with ``after_failure`` in its arguments.
+    ``always`` due is done after a failure in its ``part`` too, with ``after_failure`` in its arguments.
 
     Args:
         roll: what the role works out once (roles/instances/tasks/roll.yml).
@@ -67,7 +67,7 @@ def _restarted(roll: Mapping[str, Any], one: Mapping[str, Any], host: str) -> tu
         "ready_seconds": roll["rollout"]["ready_seconds"],
         "state": roll["state"],
     }
-    touched = [
+    steps = [
         *looked,
         *(_drained(roll, one, host, at, beside=roll["beside"]) for at in roll["balancers"]),
         *_at_own_balancer(roll, one, host, "drain"),
@@ -75,6 +75,8 @@ def _restarted(roll: Mapping[str, Any], one: Mapping[str, Any], host: str) -> tu
         *(_put_back(roll, one, host, at) for at in roll["balancers"]),
         *_at_own_balancer(roll, one, host, "undrain"),
     ]
+    # What fails here has this instance put back, and no other.
+    touched = [step | {"part": name} for step in steps]
     return before, touched, [*([_after(roll, one)] if one["gate"] else ()), *_replicas(roll)]
 
 
@@ -100,7 +102,7 @@ def _returned(roll: Mapping[str, Any], host: str) -> list[Step]:
     }
     # Where one is not ready, none goes back: what left the host ill has to be seen first.
     back = (_put_back(roll, i, host, at) for at in roll["balancers"] for i in planned)
-    return [start, *(step | {"always": False} for step in back)]
+    return [start, *({**step, "always": False} for step in back)]
 
 
 def _soaked(roll: Mapping[str, Any], rounds: list[dict[str, Any]], host: str) -> list[Step]:

@@ -9,7 +9,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
 #: What a step tells the next one; no host says it.
-_OWN = frozenset({"found", "after_failure", "gone", "results"})
+_OWN = frozenset({"found", "failed_in", "results"})
 
 
 class ActionModule(ActionBase):
@@ -23,17 +23,19 @@ class ActionModule(ActionBase):
         """Call the step's module, and answer with what it found beside what was found before."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         step: Mapping[str, Any] = self._task.args["step"]
-        found, failed, gone = so_far(self._task.args["before"])
-        result |= {"found": found, "after_failure": failed, "gone": gone}
-        if failed and (gone or not step.get("always")):
+        found, failed_in = so_far(self._task.args["before"])
+        result |= {"found": found, "failed_in": failed_in}
+        if failed_in is not None and not (step.get("always") and step["part"] == failed_in):
             return result | {"skipped": True}
         taken = {name: found[of] for name, of in step.get("takes", {}).items() if of in found}
-        arguments = {**step["arguments"], **taken, **(step.get("after_failure", {}) if failed else {})}
+        more = step.get("after_failure", {}) if failed_in is not None else {}
         try:
-            answer = self._called(step["module"], arguments, task_vars)
+            answer = self._called(step["module"], {**step["arguments"], **taken, **more}, task_vars)
         except AnsibleConnectionFailure as error:
             return result | _gone(step, (task_vars or {})["inventory_hostname"], str(error))
         result.update({key: value for key, value in answer.items() if key not in _OWN})
+        if answer.get("failed") and failed_in is None:
+            result["failed_in"] = step.get("part", "")
         finds = step.get("finds", {}).items()
         return result | {"found": found | {name: answer[key] for name, key in finds if key in answer}}
 
@@ -68,20 +70,19 @@ def _gone(step: Mapping[str, Any], instances_host: str, why: str) -> dict[str, A
     host, own = step["host"] or instances_host, not step["host"]
     stays = "What is drained stays out at its balancers. " if own else ""
     said = f"{step['label']}: {host} does not answer: {why}. {stays}Run the playbook again when it answers"
-    return {"failed": True, "msg": said, "gone": own}
+    return {"failed": True, "msg": said, "failed_in": "" if own else step.get("part", "")}
 
 
-def so_far(before: Mapping[str, Any]) -> tuple[dict[str, Any], bool, bool]:
-    """Return what steps found, whether one of this turn failed, and whether the instance's host is gone.
+def so_far(before: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Return what steps found, and in which part of this turn one failed, if any did.
 
     ``before`` is the answer to the step before; that to a whole turn (``results``) is what the first step of
     the next one gets. A turn that failed has no next one.
     """
     if "found" in before:
-        failed = bool(before.get("failed") or before.get("after_failure"))
-        return dict(before["found"]), failed, bool(before.get("gone"))
+        return dict(before["found"]), before["failed_in"]
     if "results" in before:
         last = before["results"][-1] if before["results"] else {}
-        return dict(last.get("found", {})), False, False
+        return dict(last.get("found", {})), None
     # A step that raised told nothing.
-    return {}, bool(before), False
+    return {}, "" if before else None

@@ -7,8 +7,8 @@ module: kedge_step
 short_description: Do one of the steps in which an instance restarts
 description:
   - Calls the module of a step (kedge.deploy.roll), with what earlier steps of a loop found.
-  - After a step that failed, those alone are done that are always due, such as to put an instance back at its
-    balancers.
+  - After a step that failed, those alone are done that are always due in its part, such as to put the
+    instance back at its balancers.
   - Looped, with the loop's own result in C(before).
 options:
   step: {type: dict, required: true, description: "The step."}

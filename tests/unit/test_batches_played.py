@@ -86,6 +86,15 @@ def test_a_host_that_is_gone_stops_the_restart_with_its_batch(tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_only_the_instance_that_failed_is_put_back(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 1, instances=3)
+    with pytest.raises(RuntimeError, match="does not become ready"):
+        played(tmp_path, ["rolling_restart.yml"], KEDGE_FAILS="rest1 kedge_instance")
+    assert len(called(tmp_path, "kedge_instance")) == 1
+    assert len(called(tmp_path, "haproxy_drain")) == 2
+
+
+@pytest.mark.slow
 def test_a_balancer_that_is_gone_leaves_the_instance_untouched(tmp_path: Path) -> None:
     write_inventory(tmp_path, 2)
     with pytest.raises(RuntimeError, match="lb1 does not answer: a double of a host that is gone"):

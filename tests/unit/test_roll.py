@@ -113,6 +113,14 @@ def test_after_a_failure_an_instance_is_put_back_and_not_waited_for() -> None:
     assert steps[5]["after_failure"] == {"seconds": 0}
 
 
+def test_an_instance_that_was_not_touched_is_not_put_back() -> None:
+    (steps,) = turns("restart", ROUND, OTHER)
+    parts = {step["label"]: step.get("part", "") for step in steps}
+    assert parts["8082: gate before"] == parts["8082: gate after"] == ""
+    assert parts["8082: drain at lb1"] == parts["8082: put back at lb2"] == "8082"
+    assert parts["8083: put back at lb1"] == "8083"
+
+
 def test_a_broker_restarts_between_looks_at_its_replicas() -> None:
     one = ROUND | {"gate": {}}
     (steps,) = turns("restart", one, balancers=[], replicas={"bootstrap_servers": "b"}, members_stay=False)
@@ -170,16 +178,15 @@ def test_words_of_a_command_name_the_instance() -> None:
 @pytest.mark.parametrize(
     ("before", "told"),
     [
-        ({}, ({}, False, False)),
-        ({"found": {"a": 1}}, ({"a": 1}, False, False)),
-        ({"found": {"a": 1}, "failed": True}, ({"a": 1}, True, False)),
+        ({}, ({}, None)),
+        ({"found": {"a": 1}, "failed_in": None}, ({"a": 1}, None)),
+        ({"found": {"a": 1}, "failed_in": "8082", "failed": True}, ({"a": 1}, "8082")),
         # A step that was done after a failure does not end it.
-        ({"found": {"a": 1}, "failed": False, "after_failure": True}, ({"a": 1}, True, False)),
-        ({"found": {"a": 1}, "failed": True, "gone": True}, ({"a": 1}, True, True)),
-        ({"failed": True, "msg": "raised"}, ({}, True, False)),
-        ({"results": [{"found": {}}, {"found": {"a": 1}}]}, ({"a": 1}, False, False)),
-        ({"results": [], "skipped": True}, ({}, False, False)),
+        ({"found": {"a": 1}, "failed_in": "8082", "failed": False}, ({"a": 1}, "8082")),
+        ({"failed": True, "msg": "raised"}, ({}, "")),
+        ({"results": [{"found": {}}, {"found": {"a": 1}, "failed_in": None}]}, ({"a": 1}, None)),
+        ({"results": [], "skipped": True}, ({}, None)),
     ],
 )
-def test_a_step_knows_what_was_found_and_whether_one_failed(before: dict[str, Any], told: Any) -> None:
+def test_a_step_knows_what_was_found_and_where_one_failed(before: dict[str, Any], told: Any) -> None:
     assert so_far(before) == told
