@@ -73,8 +73,7 @@ class Watch:
                     if question.kind == "before" and answer.wrong is None:
                         self._known = dict(answer.lags)
                         self._progress.take_as_usual(answer.lags, question.commits)
-                    touched = question.kind in ("after", "hold")
-                    return answer if touched else replace(answer, members=self._members)
+                    return replace(answer, members=self._members)
                 if now > late:
                     return GateDecision({}, f"after {question.seconds:g} s no look came to its end")
                 self._news.wait(1)

@@ -57,7 +57,7 @@ class Question:
     Attributes:
         kind: ``before`` an instance is touched groups have to be stable, and their lags are the baseline;
             ``after`` they have to be stable, their lag back, and what they had left to read committed;
-            ``hold`` is that for a while. ``look`` waits for nothing but a look.
+            ``hold`` is that for a while; ``sample`` is one look, whatever it sees.
         asked: when; what was seen before that tells nothing of what an instance does now.
         seconds: how long to wait, or to hold.
         baseline: group to lag before the first instance was touched; after ``before`` that of its answer.
@@ -81,7 +81,7 @@ class Question:
 class GateDecision:
     """That the gate is open, with the lags of the groups, or why it stays closed.
 
-    ``members`` are those of the last look, of a question before an instance is touched.
+    ``members`` are those of the last look.
     """
 
     lags: Mapping[str, int]
@@ -243,7 +243,7 @@ def decide(
     fresh = [one for one in looks if one.began >= question.asked]
     if not fresh or fresh[-1].error is not None:
         return GateDecision({}, fresh[-1].error) if fresh else None
-    if question.kind == "look":
+    if question.kind == "sample":
         return GateDecision(fresh[-1].lags)
     late = now - question.asked > question.seconds
     baseline = None if question.kind == "before" else question.baseline

@@ -28,7 +28,7 @@ def rollout_value(plan: Mapping[str, Any], service: str, key: str) -> int:
 
 
 def soak(plan: Mapping[str, Any], service: str) -> dict[str, int]:
-    """Return how long instances that go first have to hold, and how much slower they may answer."""
+    """Return how long canary instances soak, and how much slower than the others they may answer."""
     return {key: rollout_value(plan, service, key) for key in ("hold_seconds", "worse_percent")}
 
 

@@ -34,7 +34,18 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
     _VALID_ARGS = frozenset(
-        {*_WHERE, "baseline", "baseline_ms", "max_lag", "seconds", "hold", "look", "service", "instance"}
+        {
+            *_WHERE,
+            "baseline",
+            "baseline_ms",
+            "max_lag",
+            "seconds",
+            "hold",
+            "members",
+            "sample",
+            "service",
+            "instance",
+        }
     )
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -44,7 +55,7 @@ class ActionModule(ActionBase):
         where = {name: given[name] for name in _WHERE if given.get(name)}
         hold = int(given.get("hold") or 0)
         kind = "after" if given.get("baseline") is not None else "before"
-        kind = "hold" if hold else "look" if given.get("look") else kind
+        kind = "hold" if hold else "sample" if given.get("sample") else kind
         question = {
             "kind": kind,
             "seconds": hold or int(given.get("seconds", 120)),
@@ -61,10 +72,11 @@ class ActionModule(ActionBase):
         except (ConnectionError, TimeoutError) as error:
             answer = {"lags": {}, "wrong": str(error)}
         ended = time.time_ns() // 1000
-        members = [{"group": group, "name": name} for group, name in answer.get("members", ())]
-        result |= {"changed": False, "lags": answer["lags"], "members": members}
+        result |= {"changed": False, "lags": answer["lags"]}
+        if given.get("members") and answer["wrong"] is None:
+            result["members"] = [{"group": group, "name": name} for group, name in answer["members"]]
         result["waited_seconds"] = round((ended - began) / 1e6, 2)
-        if given.get("instance"):
+        if given.get("instance") and kind != "sample":
             ok = answer["wrong"] is None
             row = {
                 "service": given["service"],
@@ -81,8 +93,8 @@ class ActionModule(ActionBase):
 def said(kind: str, who: str, wrong: str) -> str:
     """Return a closed gate's message: what it waited for, what holds now, and what to do."""
     see = "See docs/runbook.md, A gate that never opens"
-    if kind == "look":
-        return f"The members of groups are not known: {wrong}. {who} was not touched. Run the playbook again"
+    if kind == "sample":
+        return f"The members of {who}'s groups are not known: {wrong}. It runs the release that it has. {see}"
     if kind == "before":
         return (
             f"The gate before {who} is restarted stays closed: {wrong}. {who} was not touched and serves. "

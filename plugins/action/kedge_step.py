@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-
-#: What a step tells the next one; no host says it.
-_OWN = frozenset({"found", "failed_in", "results"})
 
 
 class ActionModule(ActionBase):
@@ -23,29 +20,36 @@ class ActionModule(ActionBase):
         """Call the step's module, and answer with what it found beside what was found before."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         step: Mapping[str, Any] = self._task.args["step"]
-        found, failed_in = so_far(self._task.args["before"])
-        result |= {"found": found, "failed_in": failed_in}
-        if failed_in is not None and not (step.get("always") and step["part"] == failed_in):
+        found, failed = so_far(self._task.args["before"])
+        result |= {"found": found, "failed_step": failed}
+        if failed is not None and failed not in step.get("after", {}):
             return result | {"skipped": True}
         taken = {name: found[of] for name, of in step.get("takes", {}).items() if of in found}
-        more = step.get("after_failure", {}) if failed_in is not None else {}
+        more = step["after"][failed] if failed is not None else {}
+        label = step["label"]
         try:
             answer = self._called(step["module"], {**step["arguments"], **taken, **more}, task_vars)
         except AnsibleConnectionFailure as error:
-            return result | _gone(step, (task_vars or {})["inventory_hostname"], str(error))
-        result.update({key: value for key, value in answer.items() if key not in _OWN})
-        if answer.get("failed") and failed_in is None:
-            result["failed_in"] = step.get("part", "")
+            if step.get("unreachable"):
+                raise
+            answer = _gone(step, (task_vars or {})["inventory_hostname"], str(error))
+            # Nothing is put back on a host that is gone: clients would wait for it.
+            label = label if step["host"] else ""
+        except AnsibleError as error:
+            answer = {"failed": True, "msg": str(error)}
+        if answer.get("failed") and failed is None:
+            failed = label
         finds = step.get("finds", {}).items()
-        return result | {"found": found | {name: answer[key] for name, key in finds if key in answer}}
+        found |= {name: answer[key] for name, key in finds if key in answer}
+        # A module says nothing of other steps.
+        answer.pop("results", None)
+        return {**result, **answer, "found": found, "failed_step": failed}
 
     def _called(self, module: str, arguments: dict[str, Any], task_vars: Any) -> dict[str, Any]:
         """Return what a module answers, called through the action of its name where it has one."""
         loader = self._shared_loader_obj.action_loader
-        answer: dict[str, Any]
         if not loader.has_plugin(module):
-            answer = self._execute_module(module_name=module, module_args=arguments, task_vars=task_vars)
-            return answer
+            return dict(self._execute_module(module_name=module, module_args=arguments, task_vars=task_vars))
         task = self._task.copy()
         task.args = arguments
         action = loader.get(
@@ -57,32 +61,30 @@ class ActionModule(ActionBase):
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        answer = action.run(task_vars=task_vars)
-        return answer
+        return dict(action.run(task_vars=task_vars))
 
 
 def _gone(step: Mapping[str, Any], instances_host: str, why: str) -> dict[str, Any]:
     """Return that a host does not answer, as a failure.
 
     Ansible goes on with the next batch where the one host of a batch is unreachable, though any error is
-    fatal. An instance whose own host is gone is not put back: clients would wait for it.
+    fatal.
     """
-    host, own = step["host"] or instances_host, not step["host"]
-    stays = "What is drained stays out at its balancers. " if own else ""
+    stays = "" if step["host"] else "What is drained stays out at its balancers. "
+    host = step["host"] or instances_host
     said = f"{step['label']}: {host} does not answer: {why}. {stays}Run the playbook again when it answers"
-    return {"failed": True, "msg": said, "failed_in": "" if own else step.get("part", "")}
+    return {"failed": True, "msg": said}
 
 
 def so_far(before: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Return what steps found, and in which part of this turn one failed, if any did.
+    """Return what steps found, and the label of the one of this turn that failed, if any did.
 
     ``before`` is the answer to the step before; that to a whole turn (``results``) is what the first step of
     the next one gets. A turn that failed has no next one.
     """
     if "found" in before:
-        return dict(before["found"]), before["failed_in"]
+        return dict(before["found"]), before["failed_step"]
     if "results" in before:
-        last = before["results"][-1] if before["results"] else {}
-        return dict(last.get("found", {})), None
-    # A step that raised told nothing.
+        return dict(before["results"][-1].get("found", {})), None
+    # The answer is Ansible's own, such as to what it could not template.
     return {}, "" if before else None

@@ -32,7 +32,8 @@ options:
   max_lag: {type: int, default: 0, description: "Lag in records that is always good enough."}
   seconds: {type: int, default: 120, description: "How long to wait."}
   hold: {type: int, description: "For how many seconds groups have to stay so, instead of becoming so."}
-  look: {type: bool, default: false, description: "Only look, and tell the members."}
+  members: {type: bool, default: false, description: "Answer with the members of all groups too."}
+  sample: {type: bool, default: false, description: "Take one sample, and wait for nothing."}
   service: {type: str, description: "Name of the service in the evidence."}
   instance: {type: str, description: "Name of the instance in the evidence."}
 author: Kedge
@@ -59,8 +60,8 @@ lags:
   returned: success
   type: dict
 members:
-  description: Group and name (the client id) of each member, if no instance was touched yet.
-  returned: success
+  description: Group and name (the client id) of each member.
+  returned: with C(members), on success
   type: list
   elements: dict
 """

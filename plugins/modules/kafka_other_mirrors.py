@@ -101,7 +101,7 @@ def main() -> None:
     try:
         client = admin(p["bootstrap_servers"], client_keys(p))
         topics = [*client.list_topics(timeout=TIMEOUT_SECONDS).topics]
-        found = other_mirrors(described_groups(client, skip_refused=True), topics, p["flows"], p["known"])
+        found = other_mirrors(described_groups(client), topics, p["flows"], p["known"])
     except ConnectionError as error:
         module.fail_json(msg=with_next_step(error, HOLDS))
     except KafkaException as error:

@@ -7,8 +7,9 @@ module: kedge_step
 short_description: Do one of the steps in which an instance restarts
 description:
   - Calls the module of a step (kedge.deploy.roll), with what earlier steps of a loop found.
-  - After a step that failed, those alone are done that are always due in its part, such as to put the
+  - After a step that failed, those alone are done that are due after it, such as to put the
     instance back at its balancers.
+  - A host that does not answer is a failure, unless the step says otherwise.
   - Looped, with the loop's own result in C(before).
 options:
   step: {type: dict, required: true, description: "The step."}
@@ -21,7 +22,7 @@ EXAMPLES = r"""
   kedge_step:
     step: "{{ steps[number] }}"
     before: "{{ stepped | default({}) }}"
-  delegate_to: "{{ steps[number].host | default(inventory_hostname, true) }}"
+  delegate_to: "{{ steps[number].host | default(omit, true) }}"
   loop: "{{ range(steps | length) | list }}"
   loop_control:
     loop_var: number
@@ -34,4 +35,8 @@ found:
   description: What steps found so far, by name, such as the lag of groups before a restart.
   returned: always
   type: dict
+failed_step:
+  description: Label of the step of this loop that failed, if any.
+  returned: always
+  type: str
 """

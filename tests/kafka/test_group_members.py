@@ -36,7 +36,7 @@ def test_group_and_name_of_each_member_are_told(broker: CrashableBroker, topic: 
     watch = Watch(Looker({"bootstrap_servers": broker.bootstrap_servers}))
     with joined(broker, topic, **named), joined(broker, topic, **of_canary):
         watch.look()
-        told = watch.ask(Question("look", 0, 20))
+        told = watch.ask(Question("sample", 0, 20))
     assert {tuple(named.values()), tuple(of_canary.values())} <= set(told.members)
     assert named["group"] in told.lags
     assert of_canary["group"] not in told.lags

@@ -92,6 +92,7 @@ def test_what_steps_find_is_what_later_ones_take() -> None:
     before, drain, _, restart, *_, after = steps
     assert set(before["finds"]) == {after["takes"]["baseline"], "members"}
     assert drain["takes"] == restart["takes"] == {"members": "members"}
+    assert before["arguments"]["members"]
     # Of which nobody knows is what a gate asks for all the same: that the lag is back.
     assert after["arguments"]["baseline"] == {}
 
@@ -99,26 +100,42 @@ def test_what_steps_find_is_what_later_ones_take() -> None:
 def test_the_way_back_waits_for_no_baseline() -> None:
     (steps,) = turns("restart", ROUND, back=True)
     assert labels(steps) == ["8082: find its members", *RESTART[1:]]
-    assert "takes" not in steps[-1]
+    assert steps[-1]["takes"] == {}
     assert steps[-1]["arguments"]["baseline"] == {}
 
 
-def test_after_a_failure_an_instance_is_put_back_and_not_waited_for() -> None:
-    (steps,) = turns("restart", ROUND, own_drain=["out", "{port}"], own_undrain=["in", "{port}"])
-    assert labels([step for step in steps if step.get("always")]) == [
-        "8082: put back at lb1",
-        "8082: put back at lb2",
-        "8082: put back at your balancer",
-    ]
-    assert steps[5]["after_failure"] == {"seconds": 0}
+OWN = {"own_drain": ["out", "{port}"], "own_undrain": ["in", "{port}"]}
 
 
-def test_an_instance_that_was_not_touched_is_not_put_back() -> None:
-    (steps,) = turns("restart", ROUND, OTHER)
-    parts = {step["label"]: step.get("part", "") for step in steps}
-    assert parts["8082: gate before"] == parts["8082: gate after"] == ""
-    assert parts["8082: drain at lb1"] == parts["8082: put back at lb2"] == "8082"
-    assert parts["8083: put back at lb1"] == "8083"
+@pytest.mark.parametrize(
+    ("failed", "more"),
+    [
+        ("8082: drain at lb2", {}),
+        # One that did not start is not waited for.
+        ("8082: restart", {"seconds": 0}),
+        ("8082: put back at lb1", {}),
+    ],
+)
+def test_after_a_failure_the_instance_is_put_back(failed: str, more: dict[str, int]) -> None:
+    (steps,) = turns("restart", ROUND, OTHER, **OWN)
+    due = {step["label"]: step["after"][failed] for step in steps if failed in step.get("after", {})}
+    assert due == {
+        "8082: put back at lb1": more,
+        "8082: put back at lb2": more,
+        "8082: put back at a balancer that is not Kedge's": {},
+    }
+
+
+@pytest.mark.parametrize("failed", ["8082: gate before", "8082: gate after", ""])
+def test_an_instance_that_serves_is_not_put_back(failed: str) -> None:
+    (steps,) = turns("restart", ROUND, OTHER, **OWN)
+    assert not any(failed in step.get("after", {}) for step in steps)
+
+
+def test_members_are_asked_for_and_taken_only_where_they_stay() -> None:
+    (steps,) = turns("restart", ROUND, members_stay=False)
+    assert "members" not in steps[0]["arguments"]
+    assert not any("members" in step.get("takes", {}) for step in steps)
 
 
 def test_a_broker_restarts_between_looks_at_its_replicas() -> None:
@@ -143,7 +160,8 @@ def test_a_host_leaves_with_all_its_instances_and_returns_with_them() -> None:
         "8082: gate after",
     ]
     assert back[-1]["takes"]["baseline"] in left[0]["finds"]
-    assert not any(step.get("always") for step in back)
+    # What fails at one balancer is done at the other; where one is not ready, none is put back.
+    assert set(back[2]["after"]) == {step["label"] for step in back[1:-1]}
 
 
 def test_the_soak_holds_what_went_first_against_the_others() -> None:
@@ -179,14 +197,13 @@ def test_words_of_a_command_name_the_instance() -> None:
     ("before", "told"),
     [
         ({}, ({}, None)),
-        ({"found": {"a": 1}, "failed_in": None}, ({"a": 1}, None)),
-        ({"found": {"a": 1}, "failed_in": "8082", "failed": True}, ({"a": 1}, "8082")),
+        ({"found": {"a": 1}, "failed_step": None}, ({"a": 1}, None)),
+        ({"found": {"a": 1}, "failed_step": "8082: restart", "failed": True}, ({"a": 1}, "8082: restart")),
         # A step that was done after a failure does not end it.
-        ({"found": {"a": 1}, "failed_in": "8082", "failed": False}, ({"a": 1}, "8082")),
-        ({"failed": True, "msg": "raised"}, ({}, "")),
-        ({"results": [{"found": {}}, {"found": {"a": 1}, "failed_in": None}]}, ({"a": 1}, None)),
-        ({"results": [], "skipped": True}, ({}, None)),
+        ({"found": {"a": 1}, "failed_step": "8082: restart", "failed": False}, ({"a": 1}, "8082: restart")),
+        ({"failed": True, "msg": "no template"}, ({}, "")),
+        ({"results": [{"found": {}}, {"found": {"a": 1}, "failed_step": None}]}, ({"a": 1}, None)),
     ],
 )
-def test_a_step_knows_what_was_found_and_where_one_failed(before: dict[str, Any], told: Any) -> None:
+def test_a_step_knows_what_was_found_and_which_failed(before: dict[str, Any], told: Any) -> None:
     assert so_far(before) == told
