@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.plugins.action import ActionBase
 
 from kedge.deploy.roll import own_balancer_words, steps_of_roll
-from plugins.action.kedge_step import so_far
+from plugins.action.kedge_step import ActionModule, so_far
 
 GATE = {"bootstrap_servers": "leaf1:9092", "client": {"a": 1}, "secrets": {"b": "s"}}
 ROUND = {"name": "8082", "port": 8082, "gate": GATE, "release": "new"}
@@ -207,3 +210,76 @@ def test_words_of_a_command_name_the_instance() -> None:
 )
 def test_a_step_knows_what_was_found_and_which_failed(before: dict[str, Any], told: Any) -> None:
     assert so_far(before) == told
+
+
+class Called:
+    """The action, whose module answers, or raises, what a test says; it keeps the arguments."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any] | Exception) -> None:
+        self.given: list[dict[str, Any]] = []
+        monkeypatch.setattr(ActionBase, "run", lambda *_: {})
+        monkeypatch.setattr(ActionModule, "_called", lambda _, *called: self._answer(answer, called[1]))
+
+    def _answer(self, answer: dict[str, Any] | Exception, given: dict[str, Any]) -> dict[str, Any]:
+        self.given.append(given)
+        if isinstance(answer, Exception):
+            raise answer
+        return dict(answer)
+
+    def does(self, before: dict[str, Any], **more: Any) -> dict[str, Any]:
+        step = {"label": "8082: restart", "module": "m", "arguments": {"a": 1}, "host": None} | more
+        action = object.__new__(ActionModule)
+        action._task = SimpleNamespace(args={"step": step, "before": before})
+        return action.run(task_vars={"inventory_hostname": "rest1"})
+
+
+FAILED = {"found": {}, "failed_step": "8082: drain at lb1", "failed": True}
+
+
+def test_a_step_takes_what_was_found_and_tells_what_it_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = Called(monkeypatch, {"lags": {"g": 7}, "changed": True})
+    before = {"found": {"members": ["m"]}, "failed_step": None}
+    told = called.does(before, takes={"members": "members", "b": "not found"}, finds={"lags": "lags"})
+    assert called.given == [{"a": 1, "members": ["m"]}]
+    assert told["found"] == {"members": ["m"], "lags": {"g": 7}}
+    assert (told["changed"], told["failed_step"]) == (True, None)
+
+
+def test_after_a_failure_only_that_is_done_which_is_due_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = Called(monkeypatch, {"changed": True})
+    assert called.does(FAILED)["skipped"]
+    assert called.does(FAILED, after={"8083: drain at lb1": {}})["skipped"]
+    assert called.given == []
+    told = called.does(FAILED, after={"8082: drain at lb1": {"seconds": 0}})
+    assert called.given == [{"a": 1, "seconds": 0}]
+    assert told["failed_step"] == "8082: drain at lb1"
+
+
+@pytest.mark.parametrize(
+    ("raised", "host", "failed", "said"),
+    [
+        (AnsibleError("Missing sudo password"), None, "8082: restart", "Missing sudo password"),
+        (AnsibleConnectionFailure("no route"), "lb1", "8082: restart", "lb1 does not answer: no route"),
+        # Nothing is put back on a host that is gone.
+        (AnsibleConnectionFailure("no route"), None, "", "rest1 does not answer: no route. What is drained"),
+    ],
+)
+def test_what_is_raised_is_a_failure_of_the_step(
+    raised: Exception, host: str | None, failed: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Called(monkeypatch, raised).does({}, host=host)
+    assert told["failed"]
+    assert told["failed_step"] == failed
+    assert said in told["msg"]
+
+
+def test_a_host_that_is_gone_in_a_soak_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing against the canary instances, which would go back after a failure."""
+    with pytest.raises(AnsibleConnectionFailure):
+        Called(monkeypatch, AnsibleConnectionFailure("no route")).does({}, unreachable=True)
+
+
+def test_a_host_says_nothing_of_other_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    lie = {"failed": True, "failed_step": None, "found": {"members": ["x"]}, "results": [{"found": {}}]}
+    told = Called(monkeypatch, lie).does({})
+    assert told == {"failed": True, "failed_step": "8082: restart", "found": {}}
