@@ -26,7 +26,6 @@ class Step(TypedDict):
         finds: that name to the key of the answer.
         after: label of an earlier step to more arguments. If that one fails, this one is done with them;
             after any other failure it is left out.
-        unreachable: whether a host that does not answer is unreachable to Ansible, and not a failure.
     """
 
     label: str
@@ -36,7 +35,6 @@ class Step(TypedDict):
     takes: NotRequired[dict[str, str]]
     finds: NotRequired[dict[str, str]]
     after: NotRequired[dict[str, dict[str, Any]]]
-    unreachable: NotRequired[bool]
 
 
 def steps_of_roll(
@@ -147,7 +145,7 @@ def _soak_steps(roll: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]], ho
         "servers": [f"{host}:{one['port']}" for one in rounds],
         "worse_percent": soak["worse_percent"],
     }
-    steps = [
+    return [
         *(_compare(roll, at, "count", finds={_counts(at): "counts"}) for at in roll["balancers"]),
         *([hold] if last["gate"] else ()),
         *(_compare(roll, at, "compare", compared, takes={"since": _counts(at)}) for at in roll["balancers"]),
@@ -159,10 +157,6 @@ def _soak_steps(roll: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]], ho
             state="held",
         ),
     ]
-    for step in steps:
-        # A host that does not answer says nothing against the canary instances: they do not go back.
-        step["unreachable"] = True
-    return steps
 
 
 def _do_after_failure(steps: Iterable[Step], failed: Iterable[Step], **more: Any) -> None:

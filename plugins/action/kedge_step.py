@@ -30,8 +30,7 @@ class ActionModule(ActionBase):
         try:
             answer = self._called(step["module"], {**step["arguments"], **taken, **more}, task_vars)
         except AnsibleConnectionFailure as error:
-            if step.get("unreachable"):
-                raise
+            result["gone"] = True
             answer = _gone(step, (task_vars or {})["inventory_hostname"], str(error))
             # Nothing is put back on a host that is gone: clients would wait for it.
             label = label if step["host"] else ""
@@ -41,9 +40,9 @@ class ActionModule(ActionBase):
             failed = label
         finds = step.get("finds", {}).items()
         found |= {name: answer[key] for name, key in finds if key in answer}
-        # A module says nothing of other steps.
-        answer.pop("results", None)
-        return {**result, **answer, "found": found, "failed_step": failed}
+        # No module says what a step does.
+        own = {"gone": result.get("gone", False), "found": found, "failed_step": failed}
+        return {**result, **{key: answer[key] for key in answer.keys() - {"results"}}, **own}
 
     def _called(self, module: str, arguments: dict[str, Any], task_vars: Any) -> dict[str, Any]:
         """Return what a module answers, called through the action of its name where it has one."""
@@ -70,9 +69,8 @@ def _gone(step: Mapping[str, Any], instances_host: str, why: str) -> dict[str, A
     Ansible goes on with the next batch where the one host of a batch is unreachable, though any error is
     fatal.
     """
-    stays = "" if step["host"] else "What is drained stays out at its balancers. "
     host = step["host"] or instances_host
-    said = f"{step['label']}: {host} does not answer: {why}. {stays}Run the playbook again when it answers"
+    said = f"{step['label']}: {host} does not answer: {why}. Run the playbook again when it answers"
     return {"failed": True, "msg": said}
 
 

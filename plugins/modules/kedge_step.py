@@ -9,7 +9,7 @@ description:
   - Calls the module of a step (kedge.deploy.roll), with what earlier steps of a loop found.
   - After a step that failed, those alone are done that are due after it, such as to put the
     instance back at its balancers.
-  - A host that does not answer is a failure, unless the step says otherwise.
+  - A host that does not answer is a failure.
   - Looped, with the loop's own result in C(before).
 options:
   step: {type: dict, required: true, description: "The step."}
@@ -35,6 +35,10 @@ found:
   description: What steps found so far, by name, such as the lag of groups before a restart.
   returned: always
   type: dict
+gone:
+  description: Whether the host of the step did not answer.
+  returned: if the step was done
+  type: bool
 failed_step:
   description: Label of the step of this loop that failed, if any.
   returned: always

@@ -80,7 +80,7 @@ def test_a_host_that_is_gone_stops_the_restart_with_its_batch(tmp_path: Path) ->
     assert len(called(tmp_path, "haproxy_drain")) == 1 + 1
     said = " ".join((tmp_path / "output").read_text().split())
     assert (
-        "8082: restart: rest1 does not answer: a double of a host that is gone. What is drained stays out"
+        "8082: restart: rest1 does not answer: a double of a host that is gone. Run the playbook again"
         in said
     )
 
@@ -107,6 +107,14 @@ def test_what_goes_first_goes_alone_and_stops_all_where_it_does_not_hold(tmp_pat
     write_inventory(tmp_path, 10, racks=5, first=1, hold_seconds=1)
     with pytest.raises(RuntimeError, match=r"(?s)failed their soak.*no other instance was touched"):
         played(tmp_path, ["rolling_restart.yml"], KEDGE_FAILS="lb1 haproxy_compare")
+    assert called(tmp_path, "kedge_instance") == ["rest1"]
+
+
+@pytest.mark.slow
+def test_a_soak_of_which_a_balancer_says_nothing_stops_all_and_takes_nothing_back(tmp_path: Path) -> None:
+    write_inventory(tmp_path, 3, first=1, hold_seconds=1)
+    with pytest.raises(RuntimeError, match=r"They run and serve, and no other instance was touched"):
+        played(tmp_path, ["rolling_restart.yml"], KEDGE_GONE="lb1 haproxy_compare")
     assert called(tmp_path, "kedge_instance") == ["rest1"]
 
 

@@ -261,7 +261,7 @@ def test_after_a_failure_only_that_is_done_which_is_due_after_it(monkeypatch: py
         (AnsibleError("Missing sudo password"), None, "8082: restart", "Missing sudo password"),
         (AnsibleConnectionFailure("no route"), "lb1", "8082: restart", "lb1 does not answer: no route"),
         # Nothing is put back on a host that is gone.
-        (AnsibleConnectionFailure("no route"), None, "", "rest1 does not answer: no route. What is drained"),
+        (AnsibleConnectionFailure("no route"), None, "", "rest1 does not answer: no route. Run"),
     ],
 )
 def test_what_is_raised_is_a_failure_of_the_step(
@@ -270,16 +270,11 @@ def test_what_is_raised_is_a_failure_of_the_step(
     told = Called(monkeypatch, raised).does({}, host=host)
     assert told["failed"]
     assert told["failed_step"] == failed
+    assert told["gone"] == isinstance(raised, AnsibleConnectionFailure)
     assert said in told["msg"]
 
 
-def test_a_host_that_is_gone_in_a_soak_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says nothing against the canary instances, which would go back after a failure."""
-    with pytest.raises(AnsibleConnectionFailure):
-        Called(monkeypatch, AnsibleConnectionFailure("no route")).does({}, unreachable=True)
-
-
 def test_a_host_says_nothing_of_other_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    lie = {"failed": True, "failed_step": None, "found": {"members": ["x"]}, "results": [{"found": {}}]}
+    lie = {"failed": True, "failed_step": None, "gone": True, "found": {"members": ["x"]}, "results": [{}]}
     told = Called(monkeypatch, lie).does({})
-    assert told == {"failed": True, "failed_step": "8082: restart", "found": {}}
+    assert told == {"failed": True, "failed_step": "8082: restart", "found": {}, "gone": False}
