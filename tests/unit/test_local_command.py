@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def test_a_signal_ends_no_line_in_the_middle(
     seen: list[str] = []
 
     def display(line: str) -> None:
-        os.kill(os.getpid(), ending)
+        # A worker has one thread; another one of this process would take the signal.
+        signal.pthread_kill(threading.get_ident(), ending)
         seen.append(line)
 
     monkeypatch.setattr(kedge_local.display, "display", display)
