@@ -50,8 +50,8 @@ def rollout_down(
 def rollout_refusal(plan: Mapping[str, Any], service: str, hosts: list[str], gone: Sequence[str] = ()) -> str:
     """Return why these hosts must not restart together, or nothing.
 
-    ``--limit`` may have mixed batches. ``gone`` are hosts of batches before that do not answer: Ansible goes
-    on with the next batch after one of a single host that is gone, though any error is fatal.
+    ``--limit`` may have mixed batches. ``gone`` are hosts of the play that an earlier play or batch lost:
+    Ansible goes on after one whose only host is unreachable, though any error is fatal.
     """
     if gone:
         return f"{', '.join(gone)} stopped answering"

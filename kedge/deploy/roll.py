@@ -93,14 +93,13 @@ def _restart_steps(roll: Mapping[str, Any], one: Mapping[str, Any], host: str) -
         ready_seconds=roll["rollout"]["ready_seconds"],
         state=roll["state"],
     )
-    back = [
-        *(_put_back(roll, one, host, at) for at in roll["balancers"]),
-        *_own_balancer(roll, one, host, "undrain"),
-    ]
-    _do_after_failure(back, drains)
+    put_back = [_put_back(roll, one, host, at) for at in roll["balancers"]]
+    own_undrain = _own_balancer(roll, one, host, "undrain")
+    back = [*put_back, *own_undrain]
+    _do_after_failure(back, [*drains, *back])
     # One that did not start is not waited for: its own error is the one to read.
-    _do_after_failure(back, [restart], seconds=0)
-    _do_after_failure(back, back)
+    _do_after_failure(put_back, [restart], seconds=0)
+    _do_after_failure(own_undrain, [restart])
     after = [*([_gate_after(roll, one)] if gated else ()), *_replicas_gate(roll)]
     return before, [*sample, *drains, restart, *back], after
 
@@ -160,11 +159,10 @@ def _soak_steps(roll: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]], ho
 
 
 def _do_after_failure(steps: Iterable[Step], failed: Iterable[Step], **more: Any) -> None:
-    """Have steps done after each of these failed too, those at Kedge's balancers with more arguments."""
+    """Have steps done after each of these failed too, with more arguments."""
     labels = [step["label"] for step in failed]
     for step in steps:
-        given = {} if step["module"] == _COMMAND else more
-        step["after"] = step.get("after", {}) | {label: dict(given) for label in labels}
+        step["after"] = step.get("after", {}) | dict.fromkeys(labels, more)
 
 
 def _compare(

@@ -26,11 +26,11 @@ class ActionModule(ActionBase):
             return result | {"skipped": True}
         taken = {name: found[of] for name, of in step.get("takes", {}).items() if of in found}
         more = step["after"][failed] if failed is not None else {}
-        label = step["label"]
+        label, gone = step["label"], False
         try:
             answer = self._called(step["module"], {**step["arguments"], **taken, **more}, task_vars)
         except AnsibleConnectionFailure as error:
-            result["gone"] = True
+            gone = True
             answer = _gone(step, (task_vars or {})["inventory_hostname"], str(error))
             # Nothing is put back on a host that is gone: clients would wait for it.
             label = label if step["host"] else ""
@@ -41,8 +41,8 @@ class ActionModule(ActionBase):
         finds = step.get("finds", {}).items()
         found |= {name: answer[key] for name, key in finds if key in answer}
         # No module says what a step does.
-        own = {"gone": result.get("gone", False), "found": found, "failed_step": failed}
-        return {**result, **{key: answer[key] for key in answer.keys() - {"results"}}, **own}
+        answer.pop("results", None)
+        return {**result, **answer, "gone": gone, "found": found, "failed_step": failed}
 
     def _called(self, module: str, arguments: dict[str, Any], task_vars: Any) -> dict[str, Any]:
         """Return what a module answers, called through the action of its name where it has one."""

@@ -199,6 +199,7 @@ def test_hosts_that_a_limit_mixed_do_not_restart_together() -> None:
     assert rollout_refusal(plan, "kafka_rest", ["rest1", "rest3"]) == ""
     assert "rack a" in rollout_refusal(plan, "kafka_rest", ["rest1", "rest2"])
     assert "allows 2 at once" in rollout_refusal(plan, "kafka_rest", ["rest1", "rest3", "rest4"])
+    assert rollout_refusal(plan, "kafka_rest", ["rest3"], ["rest1"]) == "rest1 stopped answering"
 
 
 def test_what_a_balancer_has_down_restarts_before_the_batches() -> None:
